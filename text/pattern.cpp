@@ -1,7 +1,4 @@
-#define PCRE2_CODE_UNIT_WIDTH 8
 #include "text/pattern.h"
-
-#include <pcre2.h>
 
 #include <string_view>
 
@@ -126,67 +123,16 @@ std::string pcre_pattern(const std::string& expression) {
   return PatternReader(expression).translate();
 }
 
-namespace {
-
-constexpr size_t kMaxExpression = 8192;
-constexpr uint32_t kMaxNesting = 50;
-constexpr uint32_t kMatchLimit = 1'000'000;  ///< steps from one start position
-constexpr uint32_t kHeapLimitKiB = 64 << 10;
-
-PCRE2_SPTR units(std::string_view text) {
-  return reinterpret_cast<PCRE2_SPTR>(text.data());
-}
-
-std::string reason(int code) {
-  unsigned char text[256] = {};
-  pcre2_get_error_message(code, text, sizeof text);
-  return reinterpret_cast<const char*>(text);
-}
-
-}  // namespace
-
-template <auto Free>
-struct FreeWith {
-  template <class T>
-  void operator()(T* object) const {
-    Free(object);
-  }
-};
-
-using MatchData = std::unique_ptr<pcre2_match_data, FreeWith<pcre2_match_data_free>>;
-
 struct Pattern::Compiled {
-  std::unique_ptr<pcre2_code, FreeWith<pcre2_code_free>> code;
-  std::unique_ptr<pcre2_match_context, FreeWith<pcre2_match_context_free>> limits;
+  Regex regex;
   std::string shown;
 };
 
 Pattern Pattern::regex(const std::string& expression) {
-  if (expression.size() > kMaxExpression) {
-    throw FormatError(accel::text("has more than {} bytes", kMaxExpression));
-  }
-  const std::string translated = pcre_pattern(expression);
-  auto compiled = std::make_shared<Compiled>();
-  const std::unique_ptr<pcre2_compile_context, FreeWith<pcre2_compile_context_free>> context(
-      pcre2_compile_context_create(nullptr));
-  compiled->limits.reset(pcre2_match_context_create(nullptr));
-  if (!context || !compiled->limits) throw std::bad_alloc();
-  pcre2_set_parens_nest_limit(context.get(), kMaxNesting);
-  int error = 0;
-  size_t offset = 0;
-  // Lines begin and end at line feeds anywhere, as in Oniguruma.
-  compiled->code.reset(
-      pcre2_compile(units(translated), translated.size(),
-                    PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &error,
-                    &offset, context.get()));
-  if (!compiled->code)
-    throw FormatError(accel::text("is not a regular expression: {}", reason(error)));
-  pcre2_jit_compile(compiled->code.get(), PCRE2_JIT_COMPLETE);  // optional: only speed
-  pcre2_set_match_limit(compiled->limits.get(), kMatchLimit);
-  pcre2_set_heap_limit(compiled->limits.get(), kHeapLimitKiB);
-  compiled->shown = printable(expression);
   Pattern pattern;
-  pattern.compiled_ = std::move(compiled);
+  // Lines begin and end at line feeds anywhere, as in Oniguruma.
+  pattern.compiled_ = std::make_shared<Compiled>(
+      Compiled{Regex(pcre_pattern(expression), true), printable(expression)});
   return pattern;
 }
 
@@ -210,6 +156,19 @@ Pattern Pattern::read(const JsonNode& node) {
   }
 }
 
+namespace {
+
+std::optional<TextSpan> next_match(Regex::Search& search, size_t at, const std::string& shown) {
+  try {
+    return search.next(at);
+  } catch (const FormatError& error) {
+    throw DataError(text("the tokenizer's pattern '{}' {}", shown, error.what()),
+                    "use a pattern with less backtracking");
+  }
+}
+
+}  // namespace
+
 void Pattern::find(std::string_view text, std::vector<TextSpan>& matches) const {
   if (!compiled_) {
     if (literal_.empty()) return;
@@ -219,24 +178,16 @@ void Pattern::find(std::string_view text, std::vector<TextSpan>& matches) const 
     }
     return;
   }
-  const MatchData data(pcre2_match_data_create(1, nullptr));
-  if (!data) throw std::bad_alloc();
-  const size_t* const found = pcre2_get_ovector_pointer(data.get());
+  Regex::Search search(compiled_->regex, text);
   size_t last_end = text.size() + 1;
   for (size_t at = 0; at <= text.size();) {
-    const int result = pcre2_match(compiled_->code.get(), units(text), text.size(), at,
-                                   PCRE2_NO_UTF_CHECK, data.get(), compiled_->limits.get());
-    if (result == PCRE2_ERROR_NOMATCH) return;
-    if (result < 0) {
-      throw DataError(accel::text("the tokenizer's pattern '{}' fails on a text: {}",
-                                  compiled_->shown, reason(result)),
-                      "use a pattern with less backtracking");
-    }
+    const auto found = next_match(search, at, compiled_->shown);
+    if (!found) return;
     // An empty match at the end of the previous one does not count.
-    if (found[0] != found[1] || found[0] != last_end) matches.push_back({found[0], found[1]});
-    last_end = found[1];
-    at = found[1];
-    if (found[0] == found[1]) at += at < text.size() ? character_at(text, at).bytes : 1;
+    const bool is_empty = found->begin == found->end;
+    if (!is_empty || found->begin != last_end) matches.push_back(*found);
+    last_end = at = found->end;
+    if (is_empty) at += at < text.size() ? character_at(text, at).bytes : 1;
   }
 }
 

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/regex.h"
 #include "text/json_node.h"
 
 namespace accel {
@@ -14,12 +15,6 @@ namespace accel {
 /// Spells out the escapes that the engines read differently: \s, \w and their negations. Throws
 /// FormatError for syntax without a counterpart and for syntax that could do more than match.
 std::string pcre_pattern(const std::string& expression);
-
-/// Bytes [begin, end) of a text.
-struct TextSpan {
-  size_t begin = 0;
-  size_t end = 0;
-};
 
 /// Immutable and thread-safe.
 class Pattern {

@@ -11,6 +11,7 @@
 #include "core/base/folders.h"
 #include "core/base/json_text.h"
 #include "core/base/text.h"
+#include "core/base/url.h"
 #include "core/recipe/registry.h"
 #include "formats/base64.h"
 #include "formats/image/image.h"
@@ -221,6 +222,13 @@ MlflowOptions with_environment(MlflowOptions options) {
   if (!options.uri.empty() || !options.dir.text.empty()) return options;
   const std::string uri = environment("MLFLOW_TRACKING_URI");
   constexpr std::string_view kFile = "file://";
+  if (is_server(uri) && without_passwords(uri) != uri) {
+    throw Error(
+        ExitCode::kRecipe,
+        text("MLFLOW_TRACKING_URI is '{}' with a user name or password", printable_url(uri)),
+        "the address is recorded with the run: set MLFLOW_TRACKING_USERNAME and "
+        "MLFLOW_TRACKING_PASSWORD instead");
+  }
   if (is_server(uri)) {
     options.uri = uri;
   } else if (uri.starts_with(kFile)) {

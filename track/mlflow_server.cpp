@@ -14,6 +14,7 @@
 #include "core/base/folders.h"
 #include "core/base/json_text.h"
 #include "core/base/text.h"
+#include "core/base/url.h"
 #include "track/exclusive_folder.h"
 #include "track/mlflow_lines.h"
 #include "track/mlflow_sink.h"
@@ -268,7 +269,7 @@ class MlflowServer final : public MlflowSink, public RemoteTracker {
     if (reply.status == 401 || reply.status == 403) {
       return {text("was denied access by {}: HTTP status {}; set MLFLOW_TRACKING_USERNAME and "
                    "MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN",
-                   server_of(url_), reply.status),
+                   origin_of_url(url_), reply.status),
               true};
     }
     return stage_ == Stage::kLog ? finish_batch(reply, response) : open_run(reply, response);
@@ -374,9 +375,9 @@ class MlflowServer final : public MlflowSink, public RemoteTracker {
       return {};
     } else {
       const std::string details = response.message.empty() ? "" : ": " + response.message;
-      return {
-          text("cannot open a run on {}: HTTP status {}{}", server_of(url_), reply.status, details),
-          true};
+      return {text("cannot open a run on {}: HTTP status {}{}", origin_of_url(url_), reply.status,
+                   details),
+              true};
     }
     run_id_ = response.run_id;
     artifact_root_ = response.artifact_uri;
@@ -385,7 +386,7 @@ class MlflowServer final : public MlflowSink, public RemoteTracker {
 
   Verdict finish_batch(const HttpReply& reply, const MlflowResponse& response) {
     if (reply.status == 404 && response.error_code == "RESOURCE_DOES_NOT_EXIST") {
-      return {text("cannot find its run on {}: {}", server_of(url_), response.message), true};
+      return {text("cannot find its run on {}: {}", origin_of_url(url_), response.message), true};
     }
     if (!reply.ok() && batch_.size() > 1) {  // one bad entry rejects the batch
       single_ = batch_.size();

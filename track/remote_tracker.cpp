@@ -6,6 +6,7 @@
 #include "core/base/curl_library.h"
 #include "core/base/error.h"
 #include "core/base/text.h"
+#include "core/base/url.h"
 
 namespace accel {
 namespace {
@@ -116,16 +117,6 @@ std::unique_ptr<Transport> make_curl_transport() {
   return std::make_unique<CurlTransport>();
 }
 
-std::string server_of(const std::string& url) {
-  const size_t scheme = url.find("://");
-  if (scheme == std::string::npos) return url;
-  const size_t start = scheme + 3;
-  const size_t end = std::min(url.find('/', start), url.size());
-  const size_t user = url.rfind('@', end);
-  const size_t host = user == std::string::npos || user < start ? start : user + 1;
-  return url.substr(0, start) + url.substr(host, end - host);
-}
-
 void Sender::add(const std::string& tracker, RemoteTracker& remote) {
   if (!transport_) transport_ = make_();
   queues_.push_back({tracker, &remote});
@@ -211,7 +202,7 @@ void Sender::handle(Queue& queue, const HttpReply& reply) {
     const std::string reason =
         reply.status == 0 ? reply.error : text("HTTP status {}", reply.status);
     warn(queue,
-         text("cannot send to {}: {}; retrying until {}", server_of(url_), reason, times_.end));
+         text("cannot send to {}: {}; retrying until {}", origin_of_url(url_), reason, times_.end));
     return;
   }
   queue.delay = {};

@@ -72,9 +72,6 @@ using MakeTransport = std::function<std::unique_ptr<Transport>()>;
 /// A transport by libcurl, loaded at first use. Throws IoError without libcurl.
 std::unique_ptr<Transport> make_curl_transport();
 
-/// "http://host:5000" of a URL, without credentials, for messages.
-std::string server_of(const std::string& url);
-
 /// Exponential backoff while a server does not respond.
 struct RetryTimes {
   std::chrono::milliseconds first{1000};

@@ -10,6 +10,7 @@
 #include "core/base/error.h"
 #include "core/base/json_text.h"
 #include "core/base/text.h"
+#include "core/base/url.h"
 #include "track/remote_tracker.h"
 
 namespace accel {
@@ -90,8 +91,8 @@ class TrainJobStatus final : public Tracker, public RemoteTracker, public Progre
   /// Neither a wrong token nor a deleted TrainJob gets better.
   Verdict replied(const HttpReply& reply) override {
     if (reply.ok()) return {};
-    return {.warning = accel::text("stops sending: {} answers with HTTP status {}", server_of(url_),
-                                   reply.status),
+    return {.warning = accel::text("stops sending: {} answers with HTTP status {}",
+                                   origin_of_url(url_), reply.status),
             .stop = true};
   }
 
@@ -136,9 +137,10 @@ std::unique_ptr<Tracker> make_train_job_status(const EnvironmentLookup& lookup) 
                 text("set both, as Kubeflow Trainer does, or unset '{}'", kUrl));
   }
   if (!url->starts_with("https://")) {
-    throw Error(ExitCode::kRecipe,
-                text("environment variable '{}' is '{}', not an https URL", kUrl, server_of(*url)),
-                "the token of the TrainJob must not be sent in plain text");
+    throw Error(
+        ExitCode::kRecipe,
+        text("environment variable '{}' is '{}', not an https URL", kUrl, origin_of_url(*url)),
+        "the token of the TrainJob must not be sent in plain text");
   }
   return std::make_unique<TrainJobStatus>(*url, *lookup(kToken), *lookup(kCertificate));
 }

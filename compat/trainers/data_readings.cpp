@@ -145,12 +145,19 @@ Node preference_section(TrainerConfig& config, const DataFile& file) {
 }
 
 Node chat_section(TrainerConfig& config, const DataFile& file) {
-  const std::string field = file.field.empty() ? "messages" : file.field;
+  const std::string field = file.completions     ? "completion"
+                            : file.field.empty() ? "messages"
+                                                 : file.field;
   const std::string path = path_of(config, file, field);
   Node::Map map = {entry_of("type", scalar_node("chat")),
                    entry_of("path", escape_references(scalar_node(path, true))),
                    entry_of("tokenizer", scalar_node("${vars.model}"))};
-  if (field != "messages") {
+  if (file.completions) {
+    for (const char* name : {"prompt", "completion"}) {
+      map.push_back(entry_of(name, scalar_node(name)));
+    }
+    map.push_back(entry_of("answers", scalar_node("completion")));
+  } else if (field != "messages") {
     map.push_back(entry_of("messages", escape_references(scalar_node(field, true))));
   }
   add_message_keys(file, map);
@@ -342,6 +349,7 @@ std::string field_of_file(const std::string& path) {
   if (!line.starts_with('{')) return {};
   try {
     const Node first = parse_recipe("line.json", line);
+    if (first.find("prompt") && first.find("completion")) return "completion";
     for (const char* field : {"chosen", "messages", "text"}) {
       if (first.find(field)) return field;
     }

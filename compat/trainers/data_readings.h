@@ -62,6 +62,7 @@ struct DataFile {
   bool pack = false;
   bool answers_only = true;
   bool last_answer = false;
+  bool completions = false;        ///< of chats: rows of a prompt and a completion, as in TRL
   bool append_eos = true;          ///< of one text per sample
   bool keep_end = false;           ///< of preferences: the beginning of long prompts is cut
   bool texts_as_messages = false;  ///< of preferences
@@ -85,7 +86,7 @@ bool is_text_file(const std::string& path);
 bool is_local_path(const std::string& path);
 
 /// The field of the first line of a local file of JSON Lines: "messages", "text",
-/// "chosen", or "".
+/// "chosen", "completion" of a row that has a prompt, or "".
 std::string field_of_file(const std::string& path);
 
 }  // namespace accel

@@ -91,7 +91,7 @@ constexpr TrainerKey kTrlKeys[] = {
     {"padding_free", Use::kIdle},
     {"pad_to_multiple_of", Use::kRead},
     {"assistant_only_loss", Use::kRead, "", "false"},
-    {"completion_only_loss", Use::kNot, "the columns decide: answers are those of the chat format"},
+    {"completion_only_loss", Use::kNot, "it is for rows with a prompt and a completion"},
     {"activation_offloading", Use::kRead, "", "false"},
     {"router_aux_loss_coef", Use::kRead},
     {"loss_type", Use::kRead, "", "nll"},
@@ -267,6 +267,18 @@ void read_trl_preferences(TrainerConfig& config, const PreferenceMethod& method)
   }
 }
 
+/// Rows of a prompt and a completion, on whose completions TRL computes the loss by default.
+void read_trl_completions(TrainerConfig& config, DataFile& file) {
+  constexpr auto kKey = "completion_only_loss";
+  file.completions = true;
+  file.pack = config.flag("packing");
+  file.answers_only = !config.find(kKey) || config.flag(kKey);
+  config.take(kKey);
+  if (config.flag("assistant_only_loss")) {
+    config.skip("assistant_only_loss", "all messages of a completion are learnt");
+  }
+}
+
 void read_trl_data(TrainerConfig& config) {
   const char* key = config.find("dataset_name") ? "dataset_name" : "dataset_id_or_path";
   const auto name = config.text(key);
@@ -287,7 +299,11 @@ void read_trl_data(TrainerConfig& config) {
   file.answers_only = config.flag("assistant_only_loss");
   const std::string found = is_local_path(*name) ? field_of_file(*name) : "";
   const auto field = config.text("dataset_text_field");
-  if (field || found == "text") {
+  // A config that names the loss of completions shows the columns of a dataset of the hub.
+  const bool asks_for_completions = found.empty() && config.flag("completion_only_loss");
+  if (found == "completion" || asks_for_completions) {
+    read_trl_completions(config, file);
+  } else if (field || found == "text") {
     file.kind = config.flag("packing") ? DataFile::Kind::kWindows : DataFile::Kind::kDocuments;
     file.field = field.value_or("text");
   } else if (found == "messages") {

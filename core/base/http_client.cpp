@@ -9,12 +9,12 @@
 #include "core/base/curl_library.h"
 #include "core/base/error.h"
 #include "core/base/text.h"
+#include "core/base/url.h"
 #include "core/base/utf8.h"
 
 namespace accel {
 namespace {
 
-constexpr long kConnectSeconds = 20;
 constexpr size_t kMaxHeaders = 200;
 constexpr int kMaxRedirects = 10;
 
@@ -71,7 +71,7 @@ class CurlClient final : public HttpClient {
 
   HttpResult perform(const HttpQuery& query, const Sink& sink) override {
     if (!query.url.starts_with("http://") && !query.url.starts_with("https://")) {
-      return {0, {}, text("'{}' is not an http or https URL", query.url)};
+      return {0, {}, text("'{}' is not an http or https URL", printable_url(query.url))};
     }
     Incoming incoming{curl_, easy_, sink, query.stop};
     curl_.easy_reset(easy_);  // the connection stays open
@@ -88,7 +88,7 @@ class CurlClient final : public HttpClient {
     set(CURLOPT_URL, query.url.c_str());
     set(CURLOPT_HTTPHEADER, headers);
     set(CURLOPT_NOSIGNAL, 1L);
-    set(CURLOPT_CONNECTTIMEOUT, kConnectSeconds);
+    set(CURLOPT_CONNECTTIMEOUT, query.connect_seconds);
     set(CURLOPT_LOW_SPEED_LIMIT, 1L);
     set(CURLOPT_LOW_SPEED_TIME, query.stall_seconds);
     set(CURLOPT_USERAGENT, "accel-run");
@@ -178,23 +178,6 @@ HttpResult perform_following(HttpClient& client, HttpQuery query, const Credenti
 bool is_transient(const HttpResult& result) {
   return result.status == 0 || result.status == 408 || result.status == 429 ||
          result.status >= 500 || (result.status >= 200 && result.status < 300);
-}
-
-std::string origin_of_url(const std::string& url) {
-  const size_t scheme = url.find("://");
-  if (scheme == url.npos) return {};
-  const size_t end = std::min(url.find_first_of("/?#", scheme + 3), url.size());
-  const std::string host = url.substr(scheme + 3, end - scheme - 3);
-  // Before an '@' are a user name and a password.
-  return url.substr(0, scheme + 3) + host.substr(host.rfind('@') + 1);
-}
-
-std::string printable_url(const std::string& url) {
-  const size_t scheme = url.find("://");
-  if (scheme == url.npos) return printable(url);
-  const size_t path = std::min(url.find_first_of("/?#", scheme + 3), url.size());
-  const size_t end = std::max(path, std::min(url.find_first_of("?#", path), url.size()));
-  return printable(origin_of_url(url) + url.substr(path, end - path));
 }
 
 std::optional<ContentRange> content_range(const HttpResult& result) {

@@ -21,6 +21,7 @@ struct HttpQuery {
   std::string method = "GET";
   ByteSpan body = {};         ///< of other methods; must outlive the transfer
   long stall_seconds = 60;    ///< a transfer without a byte for so long fails
+  long connect_seconds = 20;  ///< for the connection to the server
   bool netrc = false;         ///< name and password of the server from ~/.netrc
   std::stop_token stop = {};  ///< ends the transfer with an error
 };
@@ -46,6 +47,9 @@ class HttpClient {
   virtual HttpResult perform(const HttpQuery& query, const Sink& sink) = 0;
 };
 
+/// Makes a client for one thread.
+using ClientFactory = std::function<std::unique_ptr<HttpClient>()>;
+
 /// A client over libcurl, for one thread at a time. Without libcurl throws an IoError that names
 /// its `user` and proposes an `alternative`.
 std::unique_ptr<HttpClient> make_curl_client(const char* user, const char* alternative);
@@ -63,12 +67,6 @@ HttpResult perform_following(HttpClient& client, HttpQuery query, const Credenti
 
 /// Whether a retry may succeed.
 bool is_transient(const HttpResult& result);
-
-/// "https://a.b:8" of a URL; "" when it is none.
-std::string origin_of_url(const std::string& url);
-
-/// The URL for messages: without user name, password and query, which may be a signature.
-std::string printable_url(const std::string& url);
 
 /// The first byte and the size of the object in "Content-Range: bytes 5-9/10".
 struct ContentRange {

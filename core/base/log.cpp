@@ -18,6 +18,7 @@
 #include "core/base/json_text.h"
 #include "core/base/terminal.h"
 #include "core/base/text.h"
+#include "core/base/url.h"
 
 namespace accel {
 namespace {
@@ -71,8 +72,9 @@ bool is_shown(const Console& to, Importance importance) {
                                          : to.verbosity != Verbosity::kQuiet;
 }
 
-/// Writes `line` to the file and `shown` to the terminal.
-void write(Importance importance, const std::string& line, const std::string& shown) {
+/// Writes `given_line` to the file and `given` to the terminal.
+void write(Importance importance, const std::string& given_line, const std::string& given) {
+  const std::string line = without_passwords(given_line), shown = without_passwords(given);
   Console& to = console();
   const std::lock_guard lock(to.mutex);
   if (to.redraw) to.redraw(false);

@@ -2,9 +2,9 @@
 
 #include <filesystem>
 
-#include "core/base/http_client.h"
 #include "core/base/hub_cache.h"
 #include "core/base/text.h"
+#include "core/base/url.h"
 #include "core/recipe/other_names.h"
 
 namespace accel {

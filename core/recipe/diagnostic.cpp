@@ -7,6 +7,7 @@
 #include "core/base/json_text.h"
 #include "core/base/log.h"
 #include "core/base/text.h"
+#include "core/base/url.h"
 #include "core/base/utf8.h"
 #include "core/recipe/confusables.h"
 #include "core/recipe/quoted_files.h"
@@ -142,14 +143,14 @@ std::string render(const Diagnostic& d) {
     if (placed) out += std::to_string(d.where.line) + ':' + std::to_string(d.where.column) + ':';
     out += ' ';
   }
-  out += severity_text(d) + ": " + printable(d.message) + '\n';
+  out += severity_text(d) + ": " + printable(without_passwords(d.message)) + '\n';
   const bool hidden =
       source && source->kind == Source::Kind::kFile && !is_quoted_file(source->path);
   if (placed && source->kind != Source::Kind::kDefault && !hidden) {
     const std::string line = line_at(source->text, d.where.line);
     if (!may_hold_credentials(line)) out += excerpt(line, d.where.column);
   }
-  if (!d.hint.empty()) out += "  hint: " + printable(d.hint) + '\n';
+  if (!d.hint.empty()) out += "  hint: " + printable(without_passwords(d.hint)) + '\n';
   return out;
 }
 
@@ -167,8 +168,8 @@ std::string render_json(const Diagnostic& d) {
     out += ", \"line\": " + std::to_string(d.where.line) +
            ", \"column\": " + std::to_string(d.where.column);
   }
-  out += ", \"message\": " + json_text(d.message);
-  if (!d.hint.empty()) out += ", \"hint\": " + json_text(d.hint);
+  out += ", \"message\": " + json_text(without_passwords(d.message));
+  if (!d.hint.empty()) out += ", \"hint\": " + json_text(without_passwords(d.hint));
   return out + "}\n";
 }
 

@@ -1,7 +1,7 @@
 #include "data/store/data_path.h"
 
-#include "core/base/http_client.h"
 #include "core/base/text.h"
+#include "core/base/url.h"
 
 namespace accel {
 namespace {

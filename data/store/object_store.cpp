@@ -9,6 +9,7 @@
 #include "core/base/text.h"
 #include "core/base/utf8.h"
 #include "data/store/store_protocol.h"
+#include "data/store/xml.h"
 
 namespace accel {
 namespace {
@@ -319,7 +320,8 @@ StoreContext store_context(const TransferPolicy& policy) {
 }
 
 std::unique_ptr<ObjectStore> open_store(const std::string& url, const StoreContext& context) {
-  return std::make_unique<RemoteStore>(make_protocol(url, context.environment), context);
+  return std::make_unique<RemoteStore>(make_protocol(url, context.environment, context.make_client),
+                                       context);
 }
 
 }  // namespace accel

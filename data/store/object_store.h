@@ -42,9 +42,6 @@ struct TransferPolicy {
   std::chrono::milliseconds longest_pause{30'000};
 };
 
-/// Makes a client for one thread.
-using ClientFactory = std::function<std::unique_ptr<HttpClient>()>;
-
 struct StoreContext {
   TransferPolicy policy = {};
   ClientFactory make_client;
@@ -55,7 +52,8 @@ struct StoreContext {
 StoreContext store_context(const TransferPolicy& policy);
 
 /// The store of the folder `url`: https://..., http://... or s3://BUCKET/PREFIX. The hub's server
-/// is sent HF_TOKEN, others the password of ~/.netrc; S3 is used as in aws_settings.h. Throws
+/// is sent HF_TOKEN, others the password of ~/.netrc; S3 is used as in aws_profile.h and
+/// aws_credentials.h. Throws
 /// DataError.
 std::unique_ptr<ObjectStore> open_store(const std::string& url, const StoreContext& context);
 

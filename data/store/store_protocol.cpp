@@ -1,18 +1,24 @@
 #include "data/store/store_protocol.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <ctime>
 #include <map>
 
 #include "core/base/text.h"
-#include "data/store/aws_settings.h"
+#include "core/base/url.h"
+#include "data/store/aws_credentials.h"
+#include "data/store/aws_profile.h"
+#include "data/store/xml.h"
 
 namespace accel {
 namespace {
 
 constexpr std::string_view kS3 = "s3://";
+
+std::time_t clock_time() {
+  return std::time(nullptr);
+}
 
 std::string joined_url(const std::string& folder, const std::string& name) {
   return name.empty() ? folder : folder + "/" + name;
@@ -49,17 +55,19 @@ class WebProtocol final : public StoreProtocol {
 
 class S3Protocol final : public StoreProtocol {
  public:
-  S3Protocol(const std::string& url, const EnvironmentLookup& environment)
-      : settings_(aws_settings(environment)) {
+  S3Protocol(const std::string& url, const AwsProfile& profile, const ClientFactory& make_client)
+      : region_(profile.region()),
+        credentials_(find_credential_provider(profile, make_client, &clock_time), &clock_time) {
+    const std::string endpoint = profile.endpoint("S3");
     const std::string path = url.substr(kS3.size());
     const size_t slash = std::min(path.find('/'), path.size());
     bucket_ = path.substr(0, slash);
     prefix_ = path.substr(std::min(slash + 1, path.size()));
-    const std::string aws = "s3." + settings_.region + ".amazonaws.com";
+    const std::string aws = "s3." + region_ + ".amazonaws.com";
     // The certificate of a bucket's host name does not cover names with dots.
-    const bool by_path = !settings_.endpoint.empty() || bucket_.find('.') != bucket_.npos;
+    const bool by_path = !endpoint.empty() || bucket_.find('.') != bucket_.npos;
     if (by_path) {
-      origin_ = settings_.endpoint.empty() ? "https://" + aws : settings_.endpoint;
+      origin_ = endpoint.empty() ? "https://" + aws : endpoint;
       root_ = "/" + bucket_;
     } else {
       origin_ = "https://" + bucket_ + "." + aws;
@@ -87,64 +95,22 @@ class S3Protocol final : public StoreProtocol {
     return signed_query(request);
   }
   Credential credential() const override { return {}; }
-  std::string refusal_hint() const override {
-    if (settings_.credentials.empty()) {
-      return "no credentials were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or "
-             "AWS_PROFILE";
-    }
-    return text(
-        "check the credentials, their permissions, AWS_REGION, which is '{}', and the clock",
-        settings_.region);
-  }
+  std::string refusal_hint() const override { return credentials_.refusal_hint(region_); }
 
  private:
   HttpQuery signed_query(const S3Request& request) const {
     HttpQuery out{.url = origin_ + aws_encoded(request.path, true)};
     if (!request.query.empty()) out.url += "?" + aws_query(request.query);
-    out.headers =
-        signed_headers(request, settings_.credentials, settings_.region, std::time(nullptr));
+    out.headers = signed_headers(request, credentials_.current(), region_, clock_time());
     return out;
   }
 
-  AwsSettings settings_;
+  const std::string region_;
+  mutable AwsCredentials credentials_;
   std::string bucket_, prefix_, origin_, host_, root_;
 };
 
-/// With &amp; and its kin replaced.
-std::string xml_text(std::string_view text) {
-  static constexpr std::array<std::pair<std::string_view, char>, 8> kEntities = {{{"&amp;", '&'},
-                                                                                  {"&lt;", '<'},
-                                                                                  {"&gt;", '>'},
-                                                                                  {"&quot;", '"'},
-                                                                                  {"&apos;", '\''},
-                                                                                  {"&#34;", '"'},
-                                                                                  {"&#38;", '&'},
-                                                                                  {"&#39;", '\''}}};
-  std::string out;
-  while (!text.empty()) {
-    size_t taken = 1;
-    char next = text.front();
-    for (const auto& [entity, character] : kEntities) {
-      if (!text.starts_with(entity)) continue;
-      next = character;
-      taken = entity.size();
-    }
-    out += next;
-    text.remove_prefix(taken);
-  }
-  return out;
-}
-
 }  // namespace
-
-std::optional<std::string> xml_element(std::string_view xml, const std::string& name) {
-  const std::string begin = "<" + name + ">";
-  const size_t at = xml.find(begin);
-  if (at == xml.npos) return std::nullopt;
-  const size_t end = xml.find("</" + name + ">", at);
-  if (end == xml.npos) return std::nullopt;
-  return xml_text(xml.substr(at + begin.size(), end - at - begin.size()));
-}
 
 std::optional<ListingPage> listing_page(const std::string& xml) {
   if (xml.find("<ListBucketResult") == xml.npos) return std::nullopt;
@@ -172,8 +138,11 @@ std::optional<ListingPage> listing_page(const std::string& xml) {
 }
 
 std::unique_ptr<StoreProtocol> make_protocol(const std::string& url,
-                                             const EnvironmentLookup& environment) {
-  if (url.starts_with(kS3)) return std::make_unique<S3Protocol>(url, environment);
+                                             const EnvironmentLookup& environment,
+                                             const ClientFactory& make_client) {
+  if (url.starts_with(kS3)) {
+    return std::make_unique<S3Protocol>(url, AwsProfile(environment), make_client);
+  }
   return std::make_unique<WebProtocol>(url, environment);
 }
 

@@ -31,7 +31,8 @@ class StoreProtocol {
 };
 
 std::unique_ptr<StoreProtocol> make_protocol(const std::string& url,
-                                             const EnvironmentLookup& environment);
+                                             const EnvironmentLookup& environment,
+                                             const ClientFactory& make_client);
 
 /// A page of ListObjectsV2.
 struct ListingPage {
@@ -41,8 +42,5 @@ struct ListingPage {
 
 /// None for other XML.
 std::optional<ListingPage> listing_page(const std::string& xml);
-
-/// The text of the first element `name`, with its entities replaced; none without it.
-std::optional<std::string> xml_element(std::string_view xml, const std::string& name);
 
 }  // namespace accel

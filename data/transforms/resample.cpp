@@ -15,9 +15,25 @@ struct Taps {
   std::vector<double> weights;
 };
 
-std::vector<Taps> bilinear_taps(int64_t from, int64_t to) {
+/// The weight of a pixel at a distance in pixels, and the largest distance with a weight.
+struct Filter {
+  double (*weight)(double distance);
+  double support;
+};
+
+constexpr Filter kBilinear = {[](double x) { return std::max(0.0, 1.0 - x); }, 1};
+/// Keys' cubic with a = -0.5, in Pillow's order of operations.
+constexpr Filter kBicubic = {[](double x) {
+                               constexpr double a = -0.5;
+                               if (x < 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
+                               return x < 2 ? (((x - 5) * x + 8) * x - 4) * a : 0.0;
+                             },
+                             2};
+
+std::vector<Taps> filter_taps(int64_t from, int64_t to, const Filter& filter) {
   const double scale = static_cast<double>(from) / static_cast<double>(to);
-  const double support = std::max(scale, 1.0);  // downscaling averages over all covered pixels
+  const double stretch = std::max(scale, 1.0);  // downscaling averages over all covered pixels
+  const double support = filter.support * stretch;
   std::vector<Taps> all;
   for (int64_t x = 0; x < to; ++x) {
     const double middle = (static_cast<double>(x) + 0.5) * scale;
@@ -26,8 +42,8 @@ std::vector<Taps> bilinear_taps(int64_t from, int64_t to) {
     Taps taps{first, {}};
     double sum = 0;
     for (int64_t i = first; i < last; ++i) {
-      const double distance = std::abs((static_cast<double>(i) - middle + 0.5) * (1.0 / support));
-      taps.weights.push_back(std::max(0.0, 1.0 - distance));
+      const double distance = std::abs((static_cast<double>(i) - middle + 0.5) * (1.0 / stretch));
+      taps.weights.push_back(filter.weight(distance));
       sum += taps.weights.back();
     }
     for (double& weight : taps.weights) weight /= sum;
@@ -40,6 +56,18 @@ std::vector<Taps> nearest_taps(int64_t from, int64_t to) {
   std::vector<Taps> all;
   for (int64_t x = 0; x < to; ++x) all.push_back({(2 * x + 1) * from / (2 * to), {1.0}});
   return all;
+}
+
+std::vector<Taps> taps_of(int64_t from, int64_t to, Interpolation interpolation) {
+  switch (interpolation) {
+    case Interpolation::kBilinear:
+      return filter_taps(from, to, kBilinear);
+    case Interpolation::kBicubic:
+      return filter_taps(from, to, kBicubic);
+    case Interpolation::kNearest:
+      return nearest_taps(from, to);
+  }
+  return {};
 }
 
 /// An image as a sequence of lines along one axis.
@@ -85,7 +113,8 @@ void resample_axis(const uint8_t* in, uint8_t* out, const AxisView& view,
   for (const Taps& tap : taps) {
     std::vector<int32_t>& fixed = weights.emplace_back();
     for (const double weight : tap.weights) {
-      fixed.push_back(static_cast<int32_t>(0.5 + weight * (1 << kFractionBits)));
+      const double half = weight < 0 ? -0.5 : 0.5;
+      fixed.push_back(static_cast<int32_t>(half + weight * (1 << kFractionBits)));
     }
   }
   for (int64_t o = 0; o < view.outer; ++o, in += view.length * view.inner) {
@@ -111,9 +140,8 @@ Array along(const Array& image, size_t axis, int64_t to, Interpolation interpola
   }
   shape[axis] = to;
   Array out(image.type(), shape);
-  resample_axis(
-      image.as<T>().data(), out.mutable_as<T>().data(), view,
-      interpolation == Interpolation::kBilinear ? bilinear_taps(from, to) : nearest_taps(from, to));
+  resample_axis(image.as<T>().data(), out.mutable_as<T>().data(), view,
+                taps_of(from, to, interpolation));
   return out;
 }
 

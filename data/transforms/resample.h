@@ -11,13 +11,15 @@
 
 namespace accel {
 
-/// Interpolation mode. Bilinear averages over all covered pixels when downscaling.
-enum class Interpolation { kBilinear, kNearest };
+/// Interpolation mode. Bilinear and bicubic average over all covered pixels when downscaling.
+enum class Interpolation { kBilinear, kBicubic, kNearest };
 
 template <>
 struct EnumNames<Interpolation> {
   static constexpr std::pair<Interpolation, const char*> kValues[] = {
-      {Interpolation::kBilinear, "bilinear"}, {Interpolation::kNearest, "nearest"}};
+      {Interpolation::kBilinear, "bilinear"},
+      {Interpolation::kBicubic, "bicubic"},
+      {Interpolation::kNearest, "nearest"}};
 };
 
 /// The resized size of an image: [height, width] as given; one value sets the shorter side and

@@ -5,10 +5,11 @@
 #include <cstring>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <regex>
 #include <set>
 
 #include "core/base/error.h"
+#include "core/base/format_error.h"
+#include "core/base/regex.h"
 #include "core/base/text.h"
 #include "core/recipe/name_pattern.h"
 
@@ -74,6 +75,19 @@ LoraBias bias_in(HfConfig& config) {
   return LoraBias::kNone;
 }
 
+/// The layers whose stored name PEFT's re.match() of a key finds: it compares the end of the name.
+std::vector<std::string> matched_layers(const std::string& pattern,
+                                        const std::vector<std::string>& layers,
+                                        const HfNames& names) {
+  const Regex wanted("\\A" + pcre_of_python("(.*\\.)?(" + pattern + ")$"));
+  std::vector<std::string> out;
+  for (const std::string& layer : layers) {
+    const std::string name = stored_layer(layer, names);
+    if (Regex::Search(wanted, name).next(0)) out.push_back(layer);
+  }
+  return out;
+}
+
 /// The numbers of `key`, by layer; PEFT names layers by regular expressions for the ends of their
 /// names.
 std::map<std::string, double> numbers_by_layer(HfConfig& config, const char* key,
@@ -88,16 +102,15 @@ std::map<std::string, double> numbers_by_layer(HfConfig& config, const char* key
       config.refuse(text("'{}' has no number for '{}' in '{}'", config.path(), pattern, key));
       continue;
     }
-    std::regex wanted;
+    std::vector<std::string> matched;
     try {
-      wanted = std::regex("(.*\\.)?(" + pattern + ")");
-    } catch (const std::regex_error&) {
-      config.refuse(text("'{}' has '{}' in '{}', which is no regular expression", config.path(),
-                         pattern, key));
+      matched = matched_layers(pattern, layers, names);
+    } catch (const FormatError& error) {
+      config.refuse(
+          text("'{}' has '{}' in '{}': it {}", config.path(), pattern, key, error.what()));
       continue;
     }
-    for (const std::string& layer : layers) {
-      if (!std::regex_match(stored_layer(layer, names), wanted)) continue;
+    for (const std::string& layer : matched) {
       const auto [place, fresh] = out.emplace(layer, number.get<double>());
       if (fresh || place->second == number.get<double>()) continue;
       config.refuse(text("'{}' has two numbers for '{}' in '{}'", config.path(), layer, key));

@@ -9,6 +9,7 @@
 #include "core/base/files.h"
 #include "core/base/terminal.h"
 #include "core/base/text.h"
+#include "core/base/url.h"
 #include "core/recipe/diagnostic.h"
 #include "core/recipe/located_error.h"
 #include "runner/launch/outward_signs.h"
@@ -40,7 +41,7 @@ std::string error_text(const Error& error, bool json) {
   text = "error: ";
   text.append(error.what()).append("\n");
   if (!error.hint().empty()) text.append("  hint: ").append(error.hint()).append("\n");
-  return text;
+  return without_passwords(text);
 }
 
 std::string error_text(const std::exception& error, bool json) {

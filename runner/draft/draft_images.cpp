@@ -2,16 +2,20 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "core/base/utf8.h"
+#include "core/recipe/number_text.h"
 #include "data/datasets/image/image_files.h"
 #include "formats/image/exif.h"
 #include "formats/image/image.h"
 #include "formats/records/idx.h"
+#include "runner/draft/image_processor.h"
+#include "runner/draft/model_folder.h"
 #include "runner/draft/recipe_draft.h"
 
 namespace accel {
@@ -203,7 +207,7 @@ void add_image_findings(const fs::path& path, const SniffedImages& images, Recip
              "torchvision: 'exif_orientation: true' turns them",
              images.turned, images.opened));
   }
-  if (is_resized(images)) {
+  if (draft.weights.empty() && is_resized(images)) {
     draft.findings.push_back(
         "images are resized to 64 x 64, because all must have one size; 224 x 224 shows more and "
         "is slower");
@@ -231,16 +235,68 @@ std::string skip_line(const SniffedImages& images) {
   return text("on_bad_sample: skip({})", most);
 }
 
+std::vector<std::string> size_lines(const ImageProcessor& processor) {
+  if (processor.size.empty()) return {};
+  const auto number = [](int64_t side) { return std::to_string(side); };
+  std::vector<std::string> lines = {text("size: [{}]{}", joined(processor.size, ", ", number),
+                                         processor.size.size() == 1 ? "  # the shorter side" : "")};
+  if (processor.interpolation != "bilinear") {
+    lines.push_back("interpolation: " + processor.interpolation);
+  }
+  return lines;
+}
+
+/// `sizes` has the options that resize.
 std::vector<std::string> image_lines(const fs::path& path, const std::string& split,
-                                     const SniffedImages& images) {
+                                     const SniffedImages& images,
+                                     const std::vector<std::string>& sizes) {
   const bool archive = fs::is_regular_file(path);
   std::vector<std::string> lines = {
       "type: image_folder",
       "path: " + (archive ? in_data(path.filename().string()) : std::string("\"${vars.data}\""))};
   if (!split.empty()) lines.push_back("split: " + split);
-  if (is_resized(images)) lines.push_back("size: [64, 64]  # all images must have one size");
+  append_lines(lines, sizes);
   if (const std::string line = skip_line(images); !line.empty()) lines.push_back(line);
   return lines;
+}
+
+void use_small_resnet(RecipeDraft& draft) {
+  draft.model = {"type: resnet", "depth: 18", "embedding_size: 16  # 64 is standard, and slower"};
+  draft.transform = {"- {type: random_flip}", "- {type: normalize, mean: [0.5], std: [0.25]}"};
+  draft.others.push_back(
+      "a model that transformers loads without 'trust_remote_code' after 'export': 'stem: "
+      "imagenet', for images of 64 pixels and more");
+  draft.others.push_back("fine-tuning a pretrained ResNet or ViT of Hugging Face: --model FOLDER");
+}
+
+/// Sets the model of a draft to the folder's, with its image processor. Returns the options of
+/// datasets that resize.
+std::vector<std::string> use_vision_weights(RecipeDraft& draft, const fs::path& folder) {
+  const nlohmann::json config = config_of_folder(folder);
+  const std::string type = model_type_in(config, folder);
+  if (type != "vit" && type != "resnet" && type != "small_image_resnet") {
+    throw Error(
+        ExitCode::kRecipe,
+        text("'--model {}' is a '{}' model, which classifies no images", folder.string(), type),
+        "name the folder of a ViT or ResNet");
+  }
+  const ImageProcessor processor = read_image_processor(folder, config);
+  for (const std::string& note : processor.notes) draft.findings.push_back(note);
+  draft.weights = folder;
+  draft.model = {"type: auto", "weights: \"${vars.weights}\""};
+  draft.lr = "5e-5";
+  draft.until = "3 epochs";
+  if (!processor.crop.empty()) {
+    draft.transform.push_back(
+        text("- {type: center_crop, size: [{}, {}]}", processor.crop[0], processor.crop[1]));
+  }
+  draft.transform.emplace_back("- {type: random_flip}");
+  if (!processor.mean.empty()) {
+    draft.transform.push_back(text("- {type: normalize, mean: [{}], std: [{}]}",
+                                   joined(processor.mean, ", ", show_number),
+                                   joined(processor.std, ", ", show_number)));
+  }
+  return size_lines(processor);
 }
 
 std::vector<std::string> idx_lines(const std::string& images) {
@@ -261,26 +317,25 @@ std::string no_images_reason(const fs::path& path) {
   }
 }
 
-RecipeDraft draft_images(const fs::path& path) {
+RecipeDraft draft_images(const fs::path& path, const DraftRequest& request) {
   const SniffedImages images = sniff_images(path.string());
   RecipeDraft draft;
   draft.title = text("Classifies images into {} classes, from {} examples.", images.classes.size(),
                      images.count);
   draft.folder = fs::is_regular_file(path) ? folder_of(path) : path;
-  draft.model = {"type: resnet", "depth: 18", "embedding_size: 16  # 64 is standard, and slower"};
   draft.task = "classification";
   draft.metric = "accuracy";
+  draft.batch = batch_for(images.count, request.model.empty() ? 64 : 32);
+  std::vector<std::string> sizes;
+  if (request.model.empty()) {
+    use_small_resnet(draft);
+    if (is_resized(images)) sizes = {"size: [64, 64]  # all images must have one size"};
+  } else {
+    sizes = use_vision_weights(draft, request.model);
+  }
   add_image_findings(path, images, draft);
-  draft.train = image_lines(path, images.train, images);
-  if (!images.eval.empty()) draft.eval = image_lines(path, images.eval, images);
-  draft.transform = {"- {type: random_flip}", "- {type: normalize, mean: [0.5], std: [0.25]}"};
-  draft.batch = batch_for(images.count, 64);
-  draft.others.push_back(
-      "a model that transformers loads without 'trust_remote_code' after 'export': 'stem: "
-      "imagenet', for images of 64 pixels and more");
-  draft.others.push_back(
-      "fine-tuning a pretrained model: 'model: {type: auto, weights: FOLDER}' with a ResNet or ViT "
-      "of Hugging Face");
+  draft.train = image_lines(path, images.train, images, sizes);
+  if (!images.eval.empty()) draft.eval = image_lines(path, images.eval, images, sizes);
   return draft;
 }
 

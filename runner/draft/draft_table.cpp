@@ -21,6 +21,23 @@ std::string delimiter_name(char delimiter) {
   return delimiter == '\t' ? "tab" : single_quoted(std::string(1, delimiter));
 }
 
+/// The guess about numbers such as 1,500.
+void note_commas(const TablePlan& plan, RecipeDraft& draft) {
+  const CommaReading& commas = plan.table.commas;
+  if (commas.example.empty()) return;
+  const std::string& column = plan.table.columns[commas.column].name;
+  draft.findings.push_back(
+      commas.decimal
+          ? text(
+                "column '{}': the comma of '{}' is read as a decimal mark, which is a guess; if it "
+                "separates thousands, remove such commas from the file, and 'decimal' here",
+                column, commas.example)
+          : text("column '{}': the comma of '{}' is read as a separator of thousands, which is a "
+                 "guess; remove such commas from the file, or, if it is a decimal mark, add "
+                 "'decimal: \",\"' and the column to 'features'",
+                 column, commas.example));
+}
+
 void add_findings(const TablePlan& plan, RecipeDraft& draft) {
   const SniffedTable& table = plan.table;
   std::string format =
@@ -32,6 +49,7 @@ void add_findings(const TablePlan& plan, RecipeDraft& draft) {
   if (table.byte_order_mark) format += ", a byte order mark";
   draft.findings.push_back(std::move(format));
   for (std::string& line : column_table(plan)) draft.findings.push_back("  " + line);
+  note_commas(plan, draft);
   for (const std::string& name : table.repeated_names) {
     draft.findings.push_back(
         text("'{}' names several columns: the first has the name, and the "

@@ -152,7 +152,7 @@ void check_wishes(const fs::path& path, DataKind kind, const DraftRequest& reque
                                                                {"--tokenizer", request.tokenizer},
                                                                {"--model", request.model}};
   for (const auto& [name, value] : wishes) {
-    if (value.empty()) continue;
+    if (value.empty() || (kind == DataKind::kImages && &value == &request.model)) continue;
     throw Error(ExitCode::kRecipe,
                 text("'{}' is for tables, JSON rows and CoNLL files, and '{}' is none of them",
                      name, path.string()),
@@ -179,7 +179,7 @@ RecipeDraft draft_file(const fs::path& path, const DraftRequest& request) {
     case DataKind::kIdx:
       return draft_idx(path);
     case DataKind::kImages:
-      return draft_images(path);
+      return draft_images(path, request);
     case DataKind::kConll:
       return draft_conll(path, request);
     case DataKind::kText:
@@ -231,7 +231,7 @@ RecipeDraft draft_folder(const fs::path& folder, const DraftRequest& request) {
   const std::string reason = no_images_reason(folder);
   if (reason.empty()) {
     check_wishes(folder, DataKind::kImages, request);
-    RecipeDraft draft = draft_images(folder);
+    RecipeDraft draft = draft_images(folder, request);
     note_choice(files, folder, draft);
     return draft;
   }

@@ -99,7 +99,7 @@ RecipeDraft draft_rows(const std::filesystem::path& path, const DraftRequest& re
 /// save_to_disk.
 RecipeDraft draft_columns(const std::filesystem::path& path, const DraftRequest& request);
 /// Class folders, or a .tar of them.
-RecipeDraft draft_images(const std::filesystem::path& path);
+RecipeDraft draft_images(const std::filesystem::path& path, const DraftRequest& request);
 RecipeDraft draft_idx(const std::filesystem::path& train);
 /// CoNLL text: a word and its tags per line.
 RecipeDraft draft_conll(const std::filesystem::path& path, const DraftRequest& request);

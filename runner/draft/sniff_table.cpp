@@ -171,6 +171,10 @@ SniffedTable sniff_table(const std::string& path, bool tab_separated) {
   const std::vector<Record> records = first_records(file, table.dialect.dialect, path);
   if (records.empty()) throw DataError(text("'{}' is empty", path));
   if (records.size() == 1) throw DataError(text("'{}' has one line, and no rows of data", path));
+  if (table.dialect.decimal_comma) {
+    with_row_hint(path, [&] { table.commas = read_commas(file, table.dialect.dialect, path); });
+    table.dialect.decimal_comma = table.commas.decimal;
+  }
   const bool comma = table.dialect.decimal_comma;
   table.header = is_header(records, comma);
   const std::vector<std::string> names = names_of(records.front(), table.header);

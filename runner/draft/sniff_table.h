@@ -8,6 +8,7 @@
 #include <set>
 #include "formats/records/csv_dialect.h"
 
+#include "runner/draft/comma_numbers.h"
 #include "runner/draft/sniff_column.h"
 
 namespace accel {
@@ -15,6 +16,7 @@ namespace accel {
 struct SniffedTable {
   int64_t rows = 0;
   DetectedDialect dialect;
+  CommaReading commas;  ///< of a table that commas do not divide
   bool header = false;
   bool byte_order_mark = false;
   std::vector<SniffedColumn> columns;

@@ -14,6 +14,7 @@
 #include "core/base/files.h"
 #include "core/base/owned_fd.h"
 #include "core/base/text.h"
+#include "core/base/url.h"
 #include "core/base/utf8.h"
 
 namespace accel {

@@ -9,6 +9,7 @@
 #include "core/base/error.h"
 #include "core/base/mapped_file.h"
 #include "core/base/text.h"
+#include "core/base/url.h"
 #include "core/base/utf8.h"
 #include "formats/base64.h"
 

@@ -12,6 +12,7 @@
 #include "core/base/glob.h"
 #include "core/base/hub_cache.h"
 #include "core/base/text.h"
+#include "core/base/url.h"
 #include "core/base/utf8.h"
 #include "core/base/whole_number.h"
 #include "formats/strict_json.h"

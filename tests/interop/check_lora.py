@@ -26,7 +26,7 @@ CASES = {
     "roberta": (["query", "value"], ["classifier"], {}),
     "distilbert": (["q_lin", "v_lin"], ["pre_classifier", "classifier"], {}),
     "llama patterns": (["q_proj", "v_proj", "down_proj"], None, {
-        "rank_pattern": {"down_proj": 2, r"layers\.0\.self_attn\.q_proj": 7}, "alpha_pattern": {"v_proj": 3.5}}),
+        "rank_pattern": {"down_proj": 2, r"layers\.0\.self_attn\.q_proj": 7}, "alpha_pattern": {r"(?<=self_attn\.)v_proj": 3.5}}),
     "llama dora": (["q_proj", "down_proj"], None, {"use_dora": True, "rank_pattern": {"q_proj": 6}}),
     "gpt2 dora": (["c_attn", "c_fc"], None, {"use_dora": True, "use_rslora": True}),
     "gpt2 all biases": (["c_attn"], None, {"bias": "all"}),

@@ -178,6 +178,31 @@ def check_dpo(binary, folder, loss, form, words=(), config=None):
             *option_words(options), *words)
 
 
+def completed_texts(draw):
+    """The prompt ends on the border of a token."""
+    question, chosen, _ = pair(draw)
+    return {"prompt": question, "completion": " " + chosen}
+
+
+def completed_messages(draw):
+    """Completions of one and of three messages."""
+    question, chosen, rejected = pair(draw)
+    more = [say("user", "a fish?"), say("assistant", rejected)]
+    return {"prompt": [say("user", question)], "completion": [say("assistant", chosen), *more[:draw.choice((0, 2))]]}
+
+
+@in_folder
+def check_sft(binary, folder, form, completion_only):
+    """Rows of a prompt and a completion, as SFTTrainer reads them."""
+    rows, model = write_rows(folder, form), small_model(folder)
+    chat = (f'{{type: chat, path: pairs.jsonl, tokenizer: "{TOKENIZER}", prompt: prompt, completion: completion, '
+            f"answers: completion, answers_only: {str(completion_only).lower()}}}")
+    head, _, tail = RECIPE.partition("  train: ")
+    (folder / "job.yaml").write_text(head.replace("{type: dpo}", "causal_lm") + "  train: " + chat + "\n" + tail.partition("\n")[2])
+    expected = trl_losses(folder, trl.SFTTrainer, trl.SFTConfig, rows, model, {"completion_only_loss": completion_only})
+    compare(f"sft, {form.__name__}, completion_only_loss {completion_only}", binary, folder, expected)
+
+
 @in_folder
 def check_dpo_with_sft(binary, folder):
     rows, model = write_rows(folder, explicit_messages), small_model(folder)
@@ -259,6 +284,9 @@ def check_reward(binary, folder, coefficient, form=explicit_messages):
 
 
 def main():
+    for form in (completed_texts, completed_messages):
+        for completion_only in (True, False):
+            check_sft(sys.argv[1], form, completion_only)
     binary = Path(sys.argv[1]).resolve()
     torch.set_num_threads(1)
     transformers.logging.set_verbosity_error()

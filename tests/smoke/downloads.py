@@ -83,12 +83,20 @@ def listing(files):
     return (200, {}, json.dumps({"id": "org/tiny", "sha": COMMIT, "siblings": siblings}).encode())
 
 
+def tree(files):
+    """The page of huggingface_hub's list_repo_tree()."""
+    return (200, {}, json.dumps([{"type": "file", "path": name, "size": len(body), "oid": hashlib.sha1(body).hexdigest()}
+                                 for name, body in files.items()]).encode())
+
+
 def publish(hub, cdn, files, place="models/org/tiny"):
     hub.pages[f"/api/{place}/revision/main"] = listing(files)
+    hub.pages[f"/api/{place}/tree/{COMMIT}"] = tree(files)
     for name, body in files.items():
         path = f"/{place.removeprefix('models/')}/resolve/{COMMIT}/{name}"
         if name.endswith(".safetensors"):  # as the hub does with large files
-            hub.pages[path] = (302, {"Location": f"{cdn.url}/blob?signature=1"}, b"")
+            linked = {"X-Linked-Size": str(len(body)), "X-Linked-Etag": f'"{hashlib.sha256(body).hexdigest()}"'}
+            hub.pages[path] = (302, {"Location": f"{cdn.url}/blob?signature=1", **linked}, b"")
             cdn.pages["/blob"] = (200, {}, body)
         else:
             hub.pages[path] = (200, {}, body)

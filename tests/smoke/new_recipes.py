@@ -132,6 +132,14 @@ TABLES = [
           "Maß (cm)  number  0        feature", "predicts 'Preis' as a number"],
          recipe=['delimiter: ";"', 'decimal: ","',
                  "task: {type: regression, target_mean: 59.213, target_std: 35.2887}  # of the training rows; metrics are in data units"], train=True),
+    Case("commas that may be decimal marks", {"t.csv": table(["kg", "y"], [[f"{i + 1},500", i % 2] for i in range(60)], ";")},
+         ["t.csv"], ["delimiter ';', names in the first line, decimal commas", "column 'kg': the comma of '1,500' is read as a "
+                     "decimal mark, which is a guess; if it separates thousands, remove such commas from the file, and 'decimal' "
+                     "here"], recipe=['decimal: ","'], train=True),
+    Case("commas that may separate thousands", {"t.csv": table(["eur", "b", "y"], [["1,500" if i % 3 else 900 + i, i % 7, i % 2]
+                                                                                   for i in range(60)], ";")},
+         ["t.csv"], ["column 'eur': the comma of '1,500' is read as a separator of thousands, which is a guess; remove such "
+                     "commas from the file, or, if it is a decimal mark, add 'decimal: \",\"' and the column to 'features'"]),
     Case("tabs in a .csv", {"tabs.csv": table(["a", "b", "y"], [[i, i % 7, i % 2] for i in range(60)], "\t")}, ["tabs.csv"],
          ["delimiter tab"], recipe=["type: tsv"]),
     Case("bars", {"bars.csv": table(["a", "b", "y"], [[i, i % 7, i * 1.5] for i in range(60)], "|")}, ["bars.csv"],
@@ -372,6 +380,8 @@ IMAGES = [
     Case("images without a val folder", GREY, ["pics"],
          ["60 images by class: 'blue dogs' 30, 'red cats' 30", "sizes of 20 opened images: equal, up to 12 pixels a side",
           "eval: 10% of the samples are held out, about 6"], recipe=["split: {eval: 10%, seed: 0}"], train=True),
+    Case("images for a model of texts", {**GREY, "bert/config.json": '{"model_type": "bert"}'}, ["pics", "--model", "bert"],
+         ["'--model bert' is a 'bert' model, which classifies no images", "name the folder of a ViT or ResNet"], code=2),
     Case("images with a val folder",
          {**{"pics/train/" + name[5:]: data for name, data in GREY.items()}, "pics/val/red cats/1.png": png(30, 9),
           "pics/val/blue dogs/1.png": png(12, 9)}, ["pics"],

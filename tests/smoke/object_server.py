@@ -3,6 +3,7 @@
 import hashlib
 import hmac
 import http.server
+import json
 import random
 import re
 import threading
@@ -11,6 +12,7 @@ import urllib.parse
 from xml.sax import saxutils
 
 KEY, SECRET, REGION = "AKIATEST", "s3cr3t/with+signs", "eu-test-1"
+SESSION_TOKEN = "session/of+metadata"
 
 
 def signature(handler, path, query):
@@ -31,7 +33,8 @@ def signature(handler, path, query):
 
 
 class Server(http.server.ThreadingHTTPServer):
-    """`objects`: bytes by "bucket/key". Without `signed` it is a web server of the same paths."""
+    """`objects`: bytes by "bucket/key". Without `signed` it is a web server of the same paths. With
+    `metadata_environment` it is the instance metadata too, whose keys come with a session token."""
 
     daemon_threads = True
     request_queue_size = 128
@@ -41,10 +44,12 @@ class Server(http.server.ThreadingHTTPServer):
         self.objects, self.signed, self.latency = objects, signed, latency
         self.failures, self.stalls, self.cuts = failures, stalls, cuts
         self.draw, self.lock = random.Random(seed), threading.Lock()
-        self.log, self.refused, self.stalled = [], 0, 0
+        self.log, self.refused, self.stalled, self.session_tokens = [], 0, 0, set()
         self.url = f"http://127.0.0.1:{self.server_port}"
         self.environment = {"AWS_ENDPOINT_URL": self.url, "AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": SECRET,
                             "AWS_REGION": REGION, "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
+        self.metadata_environment = {name: value for name, value in self.environment.items() if "KEY" not in name}
+        self.metadata_environment["AWS_EC2_METADATA_SERVICE_ENDPOINT"] = self.url
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
     def handle_error(self, request, client_address):
@@ -79,6 +84,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         path, _, query = self.path.partition("?")
         with server.lock:
             server.log.append((self.path, self.headers.get("Range")))
+            server.session_tokens.add(self.headers.get("x-amz-security-token"))
+        if path.startswith("/latest/"):
+            self.send_metadata(path)
+            return
         if server.signed:
             wanted, given = signature(self, path, query)
             if wanted != given:
@@ -94,6 +103,20 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.list(urllib.parse.unquote(path)[1:], dict(urllib.parse.parse_qsl(query)))
         else:
             self.send_object(server.objects.get(urllib.parse.unquote(path)[1:]), fate)
+
+    def do_PUT(self):  # noqa: N802
+        self.reply(200 if self.path == "/latest/api/token" else 404, b"metadata token")
+
+    def send_metadata(self, path):
+        roles = "/latest/meta-data/iam/security-credentials/"
+        expiration = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 3600))
+        keys = {"Code": "Success", "AccessKeyId": KEY, "SecretAccessKey": SECRET, "Token": SESSION_TOKEN,
+                "Expiration": expiration}
+        pages = {roles: b"role", roles + "role": json.dumps(keys).encode()}
+        if self.headers.get("X-aws-ec2-metadata-token") == "metadata token" and path in pages:
+            self.reply(200, pages[path])
+        else:
+            self.reply(401)
 
     def list(self, bucket, query):
         start = f"{bucket}/{query['prefix']}"

@@ -263,6 +263,32 @@ def check_texts(scratch, report):
                  errors)
 
 
+def check_recipe(scratch, report):
+    """The recipe of recipes/, small."""
+    files = {folder: corpus(shards=1, tokens=40000, seed=seed) for seed, folder in enumerate(("train", "heldout"))}
+    server = object_server.Server({f"corpora/{folder}/{name}": body for folder, shards in files.items()
+                                   for name, body in shards.items()})
+    scratch.environment.update(server.environment)
+    recipe = (pathlib.Path(os.environ.get("ACCEL_SOURCE_DIR", ".")) / "recipes/streamed_corpus.yaml").read_text()
+    code, _, errors = scratch.train("recipe", recipe, "model.hidden_size=16", "model.num_layers=1", "train.until=4 steps")
+    report.check("recipes/streamed_corpus.yaml trains and evaluates", code == 0 and errors == "" and server.refused == 0, errors)
+
+
+def check_instance_metadata(scratch, report):
+    """The keys of a machine of EC2: they sign the requests and are printed and recorded nowhere."""
+    files = corpus(shards=1, tokens=40000)
+    server = object_server.Server({f"bucket/small/{name}": body for name, body in files.items()})
+    for name in [name for name in scratch.environment if name.startswith("AWS_")]:
+        del scratch.environment[name]
+    scratch.environment.update(server.metadata_environment)
+    code, output, errors = scratch.train("metadata", JOB.format(path="s3://bucket/small", more="", loader="", steps=4))
+    report.check("requests are signed with the keys of the instance metadata", code == 0 and server.refused == 0 and
+                 server.session_tokens == {None, object_server.SESSION_TOKEN}, (errors, server.session_tokens))
+    recorded = b"".join(path.read_bytes() for path in scratch.run.rglob("*") if path.is_file()) + (output + errors).encode()
+    report.check("which are recorded nowhere", object_server.SECRET.encode() not in recorded and
+                 object_server.SESSION_TOKEN.encode() not in recorded)
+
+
 def print_rates(scratch):
     """Samples per second of the second epoch of a model that computes little."""
     files = corpus(shards=2, tokens=8 << 20)
@@ -292,6 +318,8 @@ def main():
         check_ranks(scratch, files, report)
         check_errors(scratch, files, server, report)
         check_texts(scratch, report)
+        check_recipe(scratch, report)
+        check_instance_metadata(scratch, report)
     sys.exit(report.failed > 0)
 
 

@@ -24,6 +24,7 @@ struct HubImagesOptions : HubChoiceOptions {
   std::vector<std::string> labels;
   bool grayscale = false;
   std::vector<int64_t> size;
+  Interpolation interpolation = Interpolation::kBilinear;
   bool exif_orientation = true;
 };
 
@@ -65,7 +66,7 @@ class HubImages final : public Dataset, public ClassLabels, public RowKeys {
       "save_to_disk.";
 
   static Schema<HubImagesOptions> schema() {
-    return with_hub_choice(
+    return with_image_size_options(with_hub_choice(
         Schema<HubImagesOptions>()
             .field("path", &HubImagesOptions::path,
                    "`hf:datasets/organisation/name`, a folder of save_to_disk, or a file.")
@@ -76,12 +77,8 @@ class HubImages final : public Dataset, public ClassLabels, public RowKeys {
                    "Class labels in the order of their numbers; empty: the names of the column, or "
                    "else the labels found, sorted.")
             .field("grayscale", &HubImagesOptions::grayscale, "One channel instead of three.")
-            .field("size", &HubImagesOptions::size,
-                   "Resize when decoding (bilinear, as Pillow): [height, width], or one value for "
-                   "the shorter side. Empty: each image's own size.",
-                   optional_image_size_rule())
             .field("exif_orientation", &HubImagesOptions::exif_orientation,
-                   "Turn images as their EXIF orientation says, as datasets.Image does."));
+                   "Turn images as their EXIF orientation says, as datasets.Image does.")));
   }
 
   HubImages(const HubImagesOptions& options, const DatasetContext& context)
@@ -89,6 +86,7 @@ class HubImages final : public Dataset, public ClassLabels, public RowKeys {
         choice_(choice_of(options, context.train)),
         decoding_{.channels = options.grayscale ? Channels::kGray : Channels::kRgb,
                   .size = options.size,
+                  .interpolation = options.interpolation,
                   .exif_orientation = options.exif_orientation} {
     const ArrowRows rows = open_columns(path_, choice_);
     read(rows, options, context.targets);

@@ -30,6 +30,7 @@ struct ImageFolderOptions {
   std::string split;
   bool grayscale = false;
   std::vector<int64_t> size;
+  Interpolation interpolation = Interpolation::kBilinear;
   bool exif_orientation = false;
   std::vector<std::string> labels;
   OnBadSample on_bad_sample;
@@ -43,7 +44,7 @@ class ImageFolder final : public Dataset, public SkipsSamples, public ClassLabel
       "JPEG and PNG images in one folder per class, on disk or in a .tar.";
 
   static Schema<ImageFolderOptions> schema() {
-    return with_bad_samples(
+    return with_image_size_options(with_bad_samples(
         Schema<ImageFolderOptions>()
             .field("path", &ImageFolderOptions::path,
                    "A folder with one folder per class, or a .tar.")
@@ -51,16 +52,11 @@ class ImageFolder final : public Dataset, public SkipsSamples, public ClassLabel
             .field("split", &ImageFolderOptions::split,
                    "Folder inside 'path' that holds the class folders: train, test.")
             .field("grayscale", &ImageFolderOptions::grayscale, "One channel instead of three.")
-            .field(
-                "size", &ImageFolderOptions::size,
-                "Resize when decoding (bilinear, as Pillow): [height, width], or one value for the "
-                "shorter side. Empty: each image's own size.",
-                optional_image_size_rule())
             .field("exif_orientation", &ImageFolderOptions::exif_orientation,
                    "Turn images as their EXIF orientation says, which cameras write; torchvision's "
                    "ImageFolder does not, datasets' imagefolder does.")
             .field("labels", &ImageFolderOptions::labels,
-                   "Class folders in the order of their numbers; empty: all, sorted."));
+                   "Class folders in the order of their numbers; empty: all, sorted.")));
   }
 
   ImageFolder(const ImageFolderOptions& options, const DatasetContext& context)
@@ -68,6 +64,7 @@ class ImageFolder final : public Dataset, public SkipsSamples, public ClassLabel
         bad_(options.on_bad_sample, options.path.text),
         decoding_{.channels = options.grayscale ? Channels::kGray : Channels::kRgb,
                   .size = options.size,
+                  .interpolation = options.interpolation,
                   .exif_orientation = options.exif_orientation} {
     if (context.targets) label_files(options);
     labels_.resize(files_->files().size());

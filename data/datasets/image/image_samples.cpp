@@ -2,7 +2,6 @@
 
 #include "data/datasets/rows.h"
 #include "data/transforms/image_ops.h"
-#include "data/transforms/resample.h"
 #include "formats/image/exif.h"
 
 namespace accel {
@@ -46,7 +45,7 @@ Array image_sample(std::span<const std::byte> file, const ImageDecoding& decodin
   if (decoding.exif_orientation) pixels = upright(pixels, exif_orientation(file));
   if (!decoding.size.empty()) {
     const ImageSize own{pixels.shape()[0], pixels.shape()[1]};
-    pixels = resample_bytes(pixels, resized(own, decoding.size), Interpolation::kBilinear);
+    pixels = resample_bytes(pixels, resized(own, decoding.size), decoding.interpolation);
   }
   return planes_of(pixels);
 }

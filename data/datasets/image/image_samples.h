@@ -10,7 +10,9 @@
 
 #include "core/api/data_shape.h"
 #include "core/recipe/rules.h"
+#include "core/recipe/schema.h"
 #include "data/datasets/label_map.h"
+#include "data/transforms/resample.h"
 #include "formats/image/image.h"
 
 namespace accel {
@@ -18,10 +20,28 @@ namespace accel {
 /// As image_size_rule(), but may be empty.
 Rule<std::vector<int64_t>> optional_image_size_rule();
 
+/// Adds `size` and `interpolation`, members of `Options` with these names, to a schema.
+template <class Options>
+Schema<Options> with_image_size_options(Schema<Options> schema) {
+  return std::move(schema)
+      .field("size", &Options::size,
+             "Resize when decoding, as Pillow: [height, width], or one value for the shorter side. "
+             "Empty: each image's own size.",
+             optional_image_size_rule())
+      .field("interpolation", &Options::interpolation, "How 'size' finds pixels.")
+      .check([](const Options& options, const Node& node, Reading& reading) {
+        if (!options.size.empty() || options.interpolation == Interpolation::kBilinear) return;
+        reading.problems.error(node.find("interpolation")->where,
+                               "'interpolation' has no effect without 'size'",
+                               "set 'size', or leave it out");
+      });
+}
+
 struct ImageDecoding {
   Channels channels = Channels::kRgb;
   std::vector<int64_t> size = {};  ///< [height, width], one value for the shorter side, or empty
-  bool exif_orientation = false;   ///< turn images as their EXIF orientation says
+  Interpolation interpolation = Interpolation::kBilinear;
+  bool exif_orientation = false;  ///< turn images as their EXIF orientation says
 };
 
 /// The size before resizing. Throws DataError naming `name`.

@@ -15,14 +15,18 @@
 #include "data/datasets/text/chat_file.h"
 #include "data/datasets/text/chat_rows.h"
 #include "data/datasets/text/chat_source.h"
+#include "data/datasets/text/preference_encoder.h"
+#include "data/datasets/text/preference_rows.h"
 #include "data/datasets/text/text_columns.h"
 
 namespace accel {
 
 template <>
 struct EnumNames<ChatAnswers> {
-  static constexpr std::pair<ChatAnswers, const char*> kValues[] = {{ChatAnswers::kAll, "all"},
-                                                                    {ChatAnswers::kLast, "last"}};
+  static constexpr std::pair<ChatAnswers, const char*> kValues[] = {
+      {ChatAnswers::kAll, "all"},
+      {ChatAnswers::kLast, "last"},
+      {ChatAnswers::kCompletion, "completion"}};
 };
 
 namespace {
@@ -51,15 +55,9 @@ class Chat final : public ChatFile {
 
   explicit Chat(const ChatOptions& options)
       : ChatFile(options), answers_only_(options.answers_only) {
-    const std::string source =
-        chat_template_source(options.chat_template.text, options.tokenizer.text);
-    const ChatEncoder encoder = encoder_of(options, tokenizer(), source);
-    std::map<std::string, int64_t> forms;
-    read([&](const Row& row, TokenSequencesBuilder& builder) {
-      add(encoder.encode(with_messages(row, options)), builder);
-      if (options.format == ChatFormat::kAuto) ++forms[recognized_form(row, options).name];
-    });
-    say_forms(path(), forms);
+    const std::string source = options.answers == ChatAnswers::kCompletion
+                                   ? read_completions(options)
+                                   : read_conversations(options);
     if (options.pack) {
       packing_.emplace(sequences().size(), max_length(),
                        [this](int64_t i) { return sequences().length(i); });
@@ -119,6 +117,37 @@ class Chat final : public ChatFile {
   }
 
  private:
+  /// The rows as conversations. Returns the chat template's source.
+  std::string read_conversations(const ChatOptions& options) {
+    std::string source = chat_template_source(options.chat_template.text, options.tokenizer.text);
+    const ChatEncoder encoder = encoder_of(options, tokenizer(), source);
+    std::map<std::string, int64_t> forms;
+    read([&](const Row& row, TokenSequencesBuilder& builder) {
+      add(encoder.encode(with_messages(row, options)), builder);
+      if (options.format == ChatFormat::kAuto) ++forms[recognized_form(row, options).name];
+    });
+    say_forms(path(), forms);
+    return source;
+  }
+
+  /// The rows as prompts with completions. Returns the chat template's source; "" without one.
+  std::string read_completions(const ChatOptions& options) {
+    const OptionalTemplate chat_template =
+        optional_chat_template(options.chat_template.text, options.tokenizer.text, options.date);
+    const PreferenceEncoder encoder(tokenizer(), chat_template.parsed);
+    UnpairedFields fields{options};
+    fields.messages.clear();
+    fields.prompt_field = options.prompt.front();
+    fields.answer = options.completion;
+    read([&](const Row& row, TokenSequencesBuilder& builder) {
+      const AnswerTokens tokens = encoder.encode_answer(unpaired_row(row, fields));
+      const CompletionTokens whole =
+          cut_completion(tokens.prompt, tokens.completion, max_length(), KeptEnd::kStart);
+      builder.add(whole.ids, whole.completion);
+    });
+    return chat_template.source;
+  }
+
   /// The last token has no target, because the next text of a packed row does not follow it.
   Sample conversation(int64_t index) const {
     Sample sample = sequences().sample(index);
@@ -154,18 +183,32 @@ class Chat final : public ChatFile {
 
 Schema<ChatOptions> Chat::schema() {
   return with_bad_samples(
-      with_chat_lengths(
-          with_chat_fields(with_chat_file(Schema<ChatOptions>()))
-              .field("answers", &ChatOptions::answers,
-                     "Which messages of the assistant to learn; the last alone where the template "
-                     "changes earlier ones.")
-              .field("answers_only", &ChatOptions::answers_only,
-                     "Whether the loss leaves out all but the answers. The tokens are the same.")
-              .field("pack", &ChatOptions::pack,
-                     "Packs several conversations into a sample of up to max_length tokens. Models "
-                     "such as gpt and llama separate them in attention.")
-              .hint_for({"packing", "sample_packing"}))
-          .renamed_from("pad_multiple"));
+             with_chat_lengths(
+                 with_chat_fields(with_chat_file(Schema<ChatOptions>()))
+                     .field(
+                         "answers", &ChatOptions::answers,
+                         "Which messages of the assistant to learn; the last alone where the "
+                         "template "
+                         "changes earlier ones. completion: all tokens of 'completion', as TRL's "
+                         "SFTTrainer; texts are then tokenized as they are, without a template, "
+                         "and "
+                         "end with the end token.")
+                     .field("answers_only", &ChatOptions::answers_only,
+                            "Whether the loss leaves out all but the answers. The tokens are the "
+                            "same.")
+                     .field("pack", &ChatOptions::pack,
+                            "Packs several conversations into a sample of up to max_length tokens. "
+                            "Models "
+                            "such as gpt and llama separate them in attention.")
+                     .hint_for({"packing", "sample_packing"}))
+                 .renamed_from("pad_multiple"))
+      .check([](const ChatOptions& options, const Node& node, Reading& reading) {
+        if (options.answers != ChatAnswers::kCompletion || options.prompt.size() == 1) return;
+        reading.problems.error(node.find("answers")->where,
+                               "'answers: completion' needs one field in 'prompt' and one in "
+                               "'completion'",
+                               "name them, such as 'prompt: prompt' and 'completion: completion'");
+      });
 }
 
 const Register<Chat> chat;

@@ -9,8 +9,8 @@
 
 namespace accel {
 
-/// Which answers are learnt.
-enum class ChatAnswers { kAll, kLast };
+/// Which answers are learnt; kCompletion: all that follows the tokens of a prompt.
+enum class ChatAnswers { kAll, kLast, kCompletion };
 
 /// Holds references: the arguments must outlive it.
 class ChatAnswerFinder {

@@ -13,6 +13,7 @@
 #include "models/lora/lora_folder.h"
 #include "runner/cli/export/export_config.h"
 #include "runner/cli/export/export_weights.h"
+#include "runner/cli/export/image_processor_config.h"
 
 namespace accel {
 namespace {
@@ -34,6 +35,15 @@ void write_sources(FolderWriter& writer, const std::vector<TensorSource>& weight
   if (shards.size() > 1) {
     writer.add_text(weight_index_name(kFormat), weight_index_text(sizes, shards));
   }
+}
+
+/// The image processor of a model that classifies images.
+void write_image_processor(FolderWriter& writer, const json& config, const ExportSource& source) {
+  const std::string architecture = config["architectures"].front().get<std::string>();
+  if (!architecture.ends_with("ImageClassification")) return;
+  const ImageProcessorConfig processor = image_processor_config(source.data);
+  if (!processor.lack.empty()) return warn(processor.lack);
+  writer.add_text("preprocessor_config.json", processor.config.dump(2) + "\n");
 }
 
 }  // namespace
@@ -58,6 +68,7 @@ void write_export(Files& files, const std::string& folder, const ExportSource& s
     writer.add_text("generation_config.json", exported_generation_config(config).dump(2) + "\n");
   }
   for (const auto& [name, code] : source.family->python_files(config)) writer.add_text(name, code);
+  write_image_processor(writer, config, source);
   const HfNames names = source.family->names(options);
   write_sources(writer, stored_sources(weights, names), max_shard_bytes);
   files.sync_dir(folder);

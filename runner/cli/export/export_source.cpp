@@ -89,7 +89,10 @@ ExportSource export_source(const TrainState& state) {
   }
   const Node::Entry* weights = model.find("weights");
   if (weights && weights->node.scalar()) out.base = weights->node.scalar()->text;
-  if (const Node::Entry* data = tree.find("data")) find_tokenizers(data->node, out.tokenizers);
+  if (const Node::Entry* data = tree.find("data")) {
+    out.data = data->node;
+    find_tokenizers(out.data, out.tokenizers);
+  }
   return out;
 }
 

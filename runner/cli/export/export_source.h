@@ -23,6 +23,7 @@ struct ExportSource {
   QuantizationOptions quantization;
   std::string base;                  ///< the folder of the initial weights; none: ""
   std::set<std::string> tokenizers;  ///< files and folders in the recipe's data
+  Node data;                         ///< the recipe's section of that name
   std::vector<std::string> labels;   ///< names of the classes
   std::string task;                  ///< "" for an unknown one
   std::string problem_type;          ///< of the task; "" for tasks that transformers does not name

@@ -10,6 +10,7 @@
 #include "core/base/hub_cache.h"
 #include "core/base/log.h"
 #include "core/base/text.h"
+#include "core/base/url.h"
 #include "runner/cli/checkpoints.h"
 #include "runner/cli/cli.h"
 #include "runner/cli/export/export_verb.h"

@@ -353,7 +353,7 @@ TEST_F(MlflowServerTest, CredentialsComeFromTheEnvironmentOnly) {
   EXPECT_EQ(server_.requests().at(0).headers.at(1), "Authorization: Basic bWU6cGFzcw==");
   EXPECT_EQ(complaint<Tracker>("type: mlflow\nuri: http://me:pass@far", run_in("")),
             "recipe.yaml:2:6: error: 'uri' must be the http:// or https:// address of a server, "
-            "without a password, not 'http://me:pass@far'\n");
+            "without a password, not 'http://***@far'\n");
 }
 
 class MlflowFilesTest : public testing::Test {
@@ -496,6 +496,9 @@ TEST_F(MlflowFilesTest, TheEnvironmentSaysWhereWhenTheRecipeDoesNot) {
                  "MLFLOW_TRACKING_URI is 'sqlite:///x.db', which the tracker 'mlflow' does "
                  "not support");
   }
+  ::setenv("MLFLOW_TRACKING_URI", "http://me:hush@far:5000/x", 1);
+  EXPECT_EQ(complaint<Tracker>("mlflow", run_in(folder_.path())),
+            "MLFLOW_TRACKING_URI is 'http://far:5000/x' with a user name or password");
   ::unsetenv("MLFLOW_TRACKING_URI");
 }
 

@@ -70,5 +70,25 @@ TEST_F(TrlImportTest, TheTaskOfAnAdapterIsThatOfTheTrainer) {
   EXPECT_FALSE(has_line(reward + "lora_modules_to_save: [score]\n", remark));
 }
 
+TEST_F(TrlImportTest, RowsOfAPromptAndACompletionAreKnownByTheFileOrTheLoss) {
+  const std::string model = "model_name_or_path: ./x\n";
+  const std::vector<std::string> lines = {"    type: chat", "    prompt: prompt",
+                                          "    completion: completion", "    answers: completion"};
+  const std::string path =
+      work_.write("rows.jsonl", "{\"prompt\": \"a\", \"completion\": \"b\", \"text\": \"c\"}\n");
+  const std::string local = model + text("dataset_name: {}\n", path);
+  expect_lines(local, lines);
+  EXPECT_EQ(reported("c.yaml", local).find("answers_only"), std::string::npos);
+  expect_lines(local + "completion_only_loss: false\npacking: true\n",
+               {"    answers: completion", "    answers_only: false", "    pack: true"});
+  expect_lines(model + "dataset_name: org/rows\ncompletion_only_loss: true\n", lines);
+  expect_lines(local + "assistant_only_loss: true\n",
+               {"  c.yaml:3: assistant_only_loss: all messages of a completion are learnt"});
+  expect_lines(model + kData + "completion_only_loss: true\n", lines);
+  expect_lines(model + "dataset_name: " + work_.write("t.jsonl", "{\"text\": \"c\"}\n") +
+                   "\ncompletion_only_loss: true\n",
+               {"  c.yaml:3: completion_only_loss: it is for rows with a prompt and a completion"});
+}
+
 }  // namespace
 }  // namespace accel::trl_import_test

@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "data/store/store_protocol.h"
+#include "data/store/xml.h"
 #include "tests/unit/data/store/fake_server.h"
 #include "tests/unit/formats/test_bytes.h"
 
@@ -141,7 +142,8 @@ TEST_F(ObjectStoreTest, TheHubIsSentItsToken) {
 }
 
 TEST_F(ObjectStoreTest, S3IsAddressedByHostOrPath) {
-  std::map<std::string, std::string> variables = {{"AWS_REGION", "eu-west-1"}};
+  std::map<std::string, std::string> variables = {{"AWS_REGION", "eu-west-1"},
+                                                  {"AWS_EC2_METADATA_DISABLED", "true"}};
   StoreContext context = server_.context(0);
   context.environment = [&](const std::string& name) {
     const auto it = variables.find(name);
@@ -188,8 +190,9 @@ TEST_F(ObjectStoreTest, S3IsAddressedByHostOrPath) {
   variables["AWS_ACCESS_KEY_ID"] = variables["AWS_SECRET_ACCESS_KEY"] = "x";
   server_.mishaps["http://127.0.0.1:9/root/b/p/k"].push_back({.status = 403});
   EXPECT_EQ(complaint([&] { open_store("s3://b/p", context)->find("k"); }),
-            "'s3://b/p/k' is refused: the server answered 403\ncheck the credentials, their "
-            "permissions, AWS_REGION, which is 'eu-west-1', and the clock");
+            "'s3://b/p/k' is refused: the server answered 403\ncheck the credentials, which are "
+            "those of the environment, their permissions, AWS_REGION, which is 'eu-west-1', and "
+            "the clock");
 }
 
 TEST_F(ObjectStoreTest, AStopEndsTheRetries) {

@@ -27,12 +27,16 @@ TEST(ResampleTest, BytesAreThoseOfPillow) {
     Interpolation interpolation;
     uint32_t crc;
   } cases[] = {{{3, 4}, Interpolation::kBilinear, 0x655d52bd},
+               {{3, 4}, Interpolation::kBicubic, 0xa30e3b89},
                {{3, 4}, Interpolation::kNearest, 0xaa6def71},
                {{11, 13}, Interpolation::kBilinear, 0x1b691ac6},
+               {{11, 13}, Interpolation::kBicubic, 0x768f2d0d},
                {{11, 13}, Interpolation::kNearest, 0xa4931df2},
                {{3, 9}, Interpolation::kBilinear, 0xc7852d33},
+               {{3, 9}, Interpolation::kBicubic, 0x1a791d3d},
                {{3, 9}, Interpolation::kNearest, 0xc09ddbca},
                {{7, 5}, Interpolation::kBilinear, 0xe53ad3d2},
+               {{7, 5}, Interpolation::kBicubic, 0x3912c1d1},
                {{7, 5}, Interpolation::kNearest, 0x0ff79284}};
   for (const auto& c : cases) {
     const Array out = resample_bytes(byte_picture(), c.size, c.interpolation);
@@ -47,6 +51,8 @@ TEST(ResampleTest, FloatsAreThoseOfPillow) {
   }
   EXPECT_EQ(crc_of(resample_floats(picture, {2, 3}, Interpolation::kBilinear)), 0xe7fb1429);
   EXPECT_EQ(crc_of(resample_floats(picture, {9, 8}, Interpolation::kBilinear)), 0xbfd392b8);
+  EXPECT_EQ(crc_of(resample_floats(picture, {2, 3}, Interpolation::kBicubic)), 0xeeafe39e);
+  EXPECT_EQ(crc_of(resample_floats(picture, {9, 8}, Interpolation::kBicubic)), 0x20cc12b1);
 }
 
 TEST(ResampleTest, TheSameSizeIsTheSameMemory) {

@@ -348,5 +348,36 @@ TEST(NewRecipeTest, WhatIsNotKnownIsRefused) {
   EXPECT_EQ(complaint_about(work.path("empty")), "unknown format of '" + work.path("empty") + "'");
 }
 
+TEST(NewRecipeTest, ImagesForAPretrainedModelAreThoseOfItsProcessor) {
+  const TempFolder work;
+  const std::string golden =
+      std::string(std::getenv("ACCEL_SOURCE_DIR")) + "/tests/unit/formats/golden/";
+  for (const char* name : {"a/1.png", "a/2.png", "b/1.png", "b/2.png"}) {
+    work.write("pics/" + std::string(name), file_content(golden + "grey16.png"));
+  }
+  work.write("vit/config.json", R"({"model_type": "vit"})");
+  work.write("vit/preprocessor_config.json",
+             R"({"do_center_crop": true, "size": {"shortest_edge": 36}, "resample": 3,
+                 "crop_size": 32, "image_mean": [0.5, 0.4, 0.3], "image_std": [0.2]})");
+  const auto draft = [&](const char* model) {
+    return new_recipe({.data = work.path("pics"),
+                       .recipe = "/elsewhere/recipes/new.yaml",
+                       .model = work.path(model)})
+        .text;
+  };
+  const std::string recipe = draft("vit");
+  for (const char* line :
+       {"  weights: \"${vars.weights}\"", "    size: [36]  # the shorter side",
+        "    interpolation: bicubic", "    - {type: center_crop, size: [32, 32]}",
+        "    - {type: normalize, mean: [0.5, 0.4, 0.3], std: [0.2]}"}) {
+    EXPECT_NE(recipe.find(std::string(line) + '\n'), std::string::npos) << line << recipe;
+  }
+  work.write("bert/config.json", R"({"model_type": "bert"})");
+  EXPECT_EQ(complaint([&] { draft("bert"); }),
+            "'--model " + work.path("bert") +
+                "' is a 'bert' model, which classifies no images\n"
+                "name the folder of a ViT or ResNet");
+}
+
 }  // namespace
 }  // namespace accel::new_recipe_test

@@ -114,6 +114,29 @@ TEST_F(ChatTest, TheLastAnswerAloneOrAllTokens) {
             (Numbers{5, 7, 3, 4, 6, 3, 2, 7, 3, 4, 5, 5, 3, kNo}));
 }
 
+TEST_F(ChatTest, ACompletionIsAllThatFollowsThePrompt) {
+  const std::string fields = "prompt: prompt, completion: completion, answers: completion";
+  const std::string talk = one_line(
+      R"({"prompt": [{"role": "user", "content": "good"}], "completion": [
+{"role": "assistant", "content": "bad"}, {"role": "user", "content": "film"},
+{"role": "assistant", "content": "good"}], "messages": [{"role": "user", "content": "other"}]})");
+  const Sample messages = dataset(talk, fields)->sample(0);
+  EXPECT_EQ(numbers_of(messages.input), (Numbers{2, 5, 3, 4, 6, 3, 2, 7, 3, 4, 5, 3}));
+  EXPECT_EQ(numbers_of(messages.target), (Numbers{kNo, kNo, kNo, 6, 3, 2, 7, 3, 4, 5, 3, kNo}));
+  const std::string texts = R"({"prompt": "good", "completion": " film bad"})"
+                            "\n";
+  const auto raw = dataset(texts, fields);
+  EXPECT_EQ(numbers_of(raw->sample(0).input), (Numbers{2, 5, 7, 6, 3}));
+  EXPECT_EQ(numbers_of(raw->sample(0).target), (Numbers{kNo, 7, 6, 3, kNo}));
+  EXPECT_NE(raw->fingerprint(),
+            dataset(texts, "prompt: prompt, completion: completion")->fingerprint());
+  EXPECT_EQ(numbers_of(dataset(texts, fields + ", answers_only: false")->sample(0).target),
+            (Numbers{5, 7, 6, 3, kNo}));
+  EXPECT_EQ(refusal(talk, fields + ", max_length: 4"),
+            "t.jsonl:1: no token of an answer is within 4 tokens, which is 'max_length'; the "
+            "prompt has 4");
+}
+
 TEST_F(ChatTest, PromptsAndCompletionsAreTwoTurns) {
   const auto data =
       dataset("{\"ask\": \"good\", \"say\": \"film\"}\n", "prompt: ask, completion: say");

@@ -1,0 +1,173 @@
+#include "runner/draft/image_processor.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "core/base/error.h"
+#include "core/base/text.h"
+#include "core/base/whole_number.h"
+#include "runner/draft/model_folder.h"
+
+namespace accel {
+namespace {
+
+using nlohmann::json;
+
+constexpr auto kFile = "preprocessor_config.json";
+constexpr int64_t kUsualSide = 224;
+/// ConvNextImageProcessor crops images of a smaller side only.
+constexpr int64_t kUncroppedSide = 384;
+
+/// The keys of a preprocessor_config.json.
+class ProcessorKeys {
+ public:
+  ProcessorKeys(const json& values, std::string path) : values_(values), path_(std::move(path)) {}
+
+  bool flag(const char* key, bool usual) const {
+    const json* found = find(key);
+    if (!found) return usual;
+    if (!found->is_boolean()) refuse(key, "true or false");
+    return found->get<bool>();
+  }
+  double number(const char* key, double usual) const {
+    const json* found = find(key);
+    if (!found) return usual;
+    if (!found->is_number()) refuse(key, "a number");
+    return found->get<double>();
+  }
+  std::string text(const char* key) const {
+    const json* found = find(key);
+    return found && found->is_string() ? found->get<std::string>() : "";
+  }
+  std::vector<double> numbers(const char* key, double usual) const {
+    const json* found = find(key);
+    if (!found) return {usual};
+    std::vector<double> out;
+    for (const json& each : found->is_array() ? *found : json::array({*found})) {
+      if (!each.is_number()) refuse(key, "a list of numbers");
+      out.push_back(each.get<double>());
+    }
+    if (out.empty()) refuse(key, "a list of numbers");
+    return out;
+  }
+  /// {height, width}, {shortest_edge}, a number or [height, width]: [height, width], or one value
+  /// for the shorter side.
+  std::vector<int64_t> size(const char* key, bool number_is_square) const {
+    const json* found = find(key);
+    if (!found) return {};
+    const auto side = [&](const json& value) {
+      const auto whole = whole_number<int64_t>(value);
+      if (!whole || *whole < 1) refuse(key, "sizes of at least 1");
+      return *whole;
+    };
+    if (found->is_number()) {
+      const int64_t value = side(*found);
+      return number_is_square ? std::vector{value, value} : std::vector{value};
+    }
+    if (found->is_array() && found->size() == 2) return {side((*found)[0]), side((*found)[1])};
+    if (found->is_object() && found->contains("shortest_edge") && !found->contains("longest_edge"))
+      return {side((*found)["shortest_edge"])};
+    if (found->is_object() && found->contains("height") && found->contains("width"))
+      return {side((*found)["height"]), side((*found)["width"])};
+    refuse(key, "{height, width} or {shortest_edge}");
+  }
+
+ private:
+  const json* find(const char* key) const {
+    const auto found = values_.find(key);
+    return found == values_.end() || found->is_null() ? nullptr : &*found;
+  }
+  [[noreturn]] void refuse(const char* key, const char* wanted) const {
+    throw DataError(accel::text("'{}' has {} for '{}', and {} is wanted", path_,
+                                values_.at(key).dump(), key, wanted));
+  }
+
+  const json& values_;
+  std::string path_;
+};
+
+/// Pillow's number of a filter.
+void read_interpolation(const ProcessorKeys& keys, ImageProcessor& out) {
+  const auto filter = static_cast<int64_t>(keys.number("resample", 2));
+  if (filter == 0) out.interpolation = "nearest";
+  if (filter == 3) out.interpolation = "bicubic";
+  if (filter == 0 || filter == 2 || filter == 3) return;
+  out.interpolation = "bicubic";
+  const char* const name = filter == 1   ? "Lanczos"
+                           : filter == 4 ? "box"
+                           : filter == 5 ? "Hamming"
+                                         : "unknown";
+  out.notes.push_back(text("{}: 'resample' is {} ({}), which is not available: bicubic is used",
+                           kFile, filter, name));
+}
+
+void read_processor_sizes(const ProcessorKeys& keys, ImageProcessor& out) {
+  const bool is_convnext = keys.text("image_processor_type").starts_with("ConvNext") ||
+                           keys.text("feature_extractor_type").starts_with("ConvNext");
+  const bool is_cropped = keys.flag("do_center_crop", false);
+  if (keys.flag("do_resize", true)) out.size = keys.size("size", !is_cropped);
+  if (is_convnext && !out.size.empty()) {
+    const int64_t side = out.size.front();
+    const double share = keys.number("crop_pct", kUsualSide / 256.0);
+    if (side < kUncroppedSide) {
+      out.size = {static_cast<int64_t>(static_cast<double>(side) / share)};
+      out.crop = {side, side};
+    } else {
+      out.size = {side, side};
+    }
+  }
+  if (is_cropped) out.crop = keys.size("crop_size", true);
+}
+
+/// Brings mean and deviation to values in [0, 1], whatever the factor of the pixels' bytes.
+void read_normalization(const ProcessorKeys& keys, ImageProcessor& out) {
+  const double usual = 1 / 255.0;
+  const double factor = keys.flag("do_rescale", true) ? keys.number("rescale_factor", usual) : 1;
+  const double scale = std::abs(factor / usual - 1) < 1e-6 ? 1 : factor * 255;
+  if (keys.flag("do_normalize", true)) {
+    out.mean = keys.numbers("image_mean", 0.5);
+    out.std = keys.numbers("image_std", 0.5);
+  } else if (scale != 1) {
+    out.mean = {0};
+    out.std = {1};
+  }
+  for (double& each : out.mean) each /= scale;
+  for (double& each : out.std) each /= scale;
+}
+
+void note_others(const ProcessorKeys& keys, ImageProcessor& out) {
+  for (const char* key : {"do_pad", "do_thumbnail", "do_align_long_axis", "do_crop_margin",
+                          "do_flip_channel_order", "do_reduce_labels", "do_rotate"}) {
+    if (!keys.flag(key, false)) continue;
+    out.notes.push_back(text("{}: '{}' has no counterpart, and is left out", kFile, key));
+  }
+}
+
+}  // namespace
+
+ImageProcessor read_image_processor(const std::filesystem::path& folder, const json& config) {
+  const std::filesystem::path path = folder / kFile;
+  ImageProcessor out;
+  if (!std::filesystem::is_regular_file(path)) {
+    const auto side =
+        config.contains("image_size") ? whole_number<int64_t>(config["image_size"]) : std::nullopt;
+    out.size.assign(2, side.value_or(kUsualSide));
+    out.mean = out.std = {0.5};
+    out.notes.push_back(
+        text("the model's folder has no {}: {} x {} pixels, mean 0.5 and deviation 0.5 are a guess",
+             kFile, out.size[0], out.size[1]));
+    return out;
+  }
+  const json values = read_config(path);
+  const ProcessorKeys keys(values, path.string());
+  read_processor_sizes(keys, out);
+  read_interpolation(keys, out);
+  read_normalization(keys, out);
+  out.notes.push_back(text("sizes and normalization are those of the model's {}", kFile));
+  note_others(keys, out);
+  return out;
+}
+
+}  // namespace accel

@@ -1,0 +1,26 @@
+// The preprocessor_config.json of a vision model's folder as options of a recipe.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+namespace accel {
+
+/// What a model's images are, as transformers' image processor makes them.
+struct ImageProcessor {
+  std::vector<int64_t> size;  ///< of the option `size`; empty: not resized
+  std::string interpolation = "bilinear";
+  std::vector<int64_t> crop;       ///< [height, width] of the middle; empty: not cropped
+  std::vector<double> mean, std;   ///< of values in [0, 1]; empty: not normalized
+  std::vector<std::string> notes;  ///< where the values are from, and what is not done
+};
+
+/// Reads `folder`/preprocessor_config.json; without it, the size is that of `config`, the folder's
+/// config.json. Throws DataError for values of another type.
+ImageProcessor read_image_processor(const std::filesystem::path& folder,
+                                    const nlohmann::json& config);
+
+}  // namespace accel
