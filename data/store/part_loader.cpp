@@ -37,13 +37,19 @@ void PartLoader::forget() {
   loaded_.notify_all();
 }
 
-std::optional<SharedBytes> PartLoader::take(const ObjectPart& part) {
+std::optional<SharedBytes> PartLoader::take(const ObjectPart& part,
+                                            std::chrono::milliseconds patience) {
   std::unique_lock lock(mutex_);
   auto found = announced_.find(part);
   // Another thread may take the part meanwhile, so that it is looked up again.
-  while (found != announced_.end() && found->second.state == State::kLoading) {
-    loaded_.wait(lock);
+  const auto is_loaded = [&] {
     found = announced_.find(part);
+    return found == announced_.end() || found->second.state != State::kLoading;
+  };
+  if (patience == std::chrono::milliseconds::max()) {
+    loaded_.wait(lock, is_loaded);
+  } else if (!loaded_.wait_for(lock, patience, is_loaded)) {
+    found->second.state = State::kForgotten;
   }
   if (found == announced_.end() || found->second.state == State::kForgotten) return std::nullopt;
   const Announced taken = std::move(found->second);

@@ -1,6 +1,7 @@
 // Threads that load parts of objects in the order of their announcement, ahead of their reads.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -40,9 +41,10 @@ class PartLoader {
   void announce(const std::vector<ObjectPart>& parts);
   /// Forgets the parts announced.
   void forget();
-  /// Ends the announcement of a part that is about to be read; waits while it loads. Returns what
-  /// was loaded, none if nothing was; throws the error of the load.
-  std::optional<SharedBytes> take(const ObjectPart& part);
+  /// Ends the announcement of a part that is about to be read; waits while it loads, at most for
+  /// `patience`. Returns what was loaded, none if nothing was; throws the error of the load.
+  std::optional<SharedBytes> take(const ObjectPart& part, std::chrono::milliseconds patience =
+                                                              std::chrono::milliseconds::max());
 
  private:
   enum class State { kQueued, kLoading, kForgotten, kReady };

@@ -1,6 +1,7 @@
 #include "data/store/streamed_objects.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <functional>
 #include <utility>
@@ -19,6 +20,9 @@ namespace {
 /// Share of the cache that stays mapped and is not evicted.
 constexpr int64_t kMappedShare = 8;
 constexpr int64_t kMostRequests = 256;
+/// A reader waits so long for a single sample that is being fetched, then it fetches it itself: the
+/// other request may be stalled.
+constexpr std::chrono::milliseconds kSinglePatience{1000};
 
 std::string gibibytes(int64_t bytes) {
   return formatted("%.2f GiB", static_cast<double>(bytes) / (int64_t{1} << 30));
@@ -196,7 +200,7 @@ void StreamedObjects::read(size_t object, int64_t first, std::span<std::byte> ou
     });
     return;
   }
-  const std::optional<SharedBytes> ahead = loader_.take(part);
+  const std::optional<SharedBytes> ahead = loader_.take(part, kSinglePatience);
   const bool is_copied = !(ahead && ahead->owner) && each_block(part, [&](const ObjectPart& piece) {
     const SharedBytes bytes = mapped_if_room(piece, {});
     if (bytes.owner) copy_common(part, piece, bytes.view, out);

@@ -77,6 +77,15 @@ TEST_F(PartLoaderTest, AReaderWaitsForAPartThatLoads) {
   EXPECT_EQ(first.get() + second.get(), 50 - 1);  // one of them takes it
 }
 
+TEST_F(PartLoaderTest, AReaderWithoutPatienceGivesThePartUp) {
+  set_blocks(true);
+  loader_.announce({part(5)});
+  wait_for_loads(1);
+  EXPECT_EQ(value_of(loader_.take(part(5), std::chrono::milliseconds(5))), -1);
+  set_blocks(false);
+  EXPECT_EQ(value_of(loader_.take(part(5))), -1);
+}
+
 TEST_F(PartLoaderTest, ForgottenPartsAreNotWaitedFor) {
   set_blocks(true);
   loader_.announce({part(1), part(2), part(3)});
