@@ -42,7 +42,7 @@ data:
 optimizer: {{type: adamw, lr: 0.002}}
 train: {{until: {steps} steps, batch: 12}}
 checkpoint: {{every: never}}
-log: {{every: 20 steps}}
+log: {{every: 10 steps}}
 """
 TEXT_JOB = """model: {{type: gpt, num_layers: 1, num_heads: 2, hidden_size: 16, max_seq_len: 64}}
 task: causal_lm
@@ -307,12 +307,12 @@ def check_texts(scratch, report):
 
 
 def training_rate(scratch, recipe):
-    """Samples per second of the later half of a run."""
+    """Samples per second; the median of the later half of a run's log."""
     code, _, errors = scratch.train("rate", recipe)
     if code != 0:
         sys.exit(errors)
     lines = [json.loads(line) for line in (scratch.run / "metrics.jsonl").read_text().splitlines()]
-    rates = [line["samples_per_second"] for line in lines if "samples_per_second" in line]
+    rates = [line["log"]["train/samples_per_second"] for line in lines if "log" in line]
     return statistics.median(rates[len(rates) // 2:])
 
 
@@ -335,14 +335,15 @@ def print_rates(scratch):
     scratch.environment.update(server.environment)
     for name, measure, recipe in (("training", training_rate, RATE_JOB), ("loader", loader_rate, JOB)):
         rates = {"corpus": [], "s3://bucket/corpora": []}
-        for _ in range(4):
+        for _ in range(5):
             for path, found in rates.items():
-                found.append(measure(scratch, recipe.format(path=path, more="", loader="", steps=400)))
+                found.append(measure(scratch, recipe.format(path=path, more="", loader="", steps=120)))
         if rates["corpus"][0] is None:
             print(f"{name}: no bench/loader_speed beside {scratch.binary}")
             continue
         disk, streamed = (statistics.median(found[1:]) for found in rates.values())
-        print(f"{name}: {disk:.0f} samples/s from the disk, {streamed:.0f} streamed: {100 * streamed / disk:.1f} %", rates)
+        print(f"{name}: {disk:.0f} samples/s from the disk, {streamed:.0f} streamed: {100 * streamed / disk:.1f} %", rates,
+              flush=True)
     scratch.empty_cache()
     more = ", streaming: {cache_limit: 16 MiB}"
     for steps in (30, 300):
