@@ -202,7 +202,8 @@ void StreamedObjects::read(size_t object, int64_t first, std::span<std::byte> ou
   }
   const std::optional<SharedBytes> ahead = loader_.take(part, kSinglePatience);
   const bool is_copied = !(ahead && ahead->owner) && each_block(part, [&](const ObjectPart& piece) {
-    const SharedBytes bytes = mapped_if_room(piece, {});
+    // A block that a thread fetches ahead may be stalled.
+    const SharedBytes bytes = was_cached(piece) ? mapped_if_room(piece, {}) : SharedBytes{};
     if (bytes.owner) copy_common(part, piece, bytes.view, out);
     return bytes.owner != nullptr;
   });
