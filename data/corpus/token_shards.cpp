@@ -249,22 +249,23 @@ void TokenFiles::add_tokens(const std::string& path, int64_t bytes, int64_t toke
 
 void TokenFiles::read(int64_t first, std::span<int64_t> ids) const {
   const auto width = static_cast<size_t>(width_);
-  std::vector<std::byte> streamed;
-  size_t filled = 0;
   each_range(first, static_cast<int64_t>(ids.size()), [&](size_t file, int64_t at, int64_t bytes) {
+    const size_t count = static_cast<size_t>(bytes) / width;
     const std::byte* from = nullptr;
     if (read_) {
-      streamed.resize(static_cast<size_t>(bytes));
-      read_(file, at, streamed);
-      from = streamed.data();
+      // At the end of the ids, which overwrite each token after it is read.
+      const auto end = std::as_writable_bytes(ids.first(count)).last(static_cast<size_t>(bytes));
+      read_(file, at, end);
+      from = end.data();
     } else {
       from = files_[file].view.data() + at;
     }
-    for (int64_t done = 0; done < bytes; done += width_, from += width) {
+    for (size_t i = 0; i < count; ++i, from += width) {
       uint32_t value = 0;
       std::memcpy(&value, from, width);
-      ids[filled++] = value;
+      ids[i] = value;
     }
+    ids = ids.subspan(count);
   });
 }
 

@@ -135,6 +135,21 @@ int64_t wrapped(int64_t value, int64_t size) {
   return value < size ? value : value % size;
 }
 
+/// For an order without locality the dataset is prepared, and its cost is said.
+int64_t samples_ahead_of(const Dataset& dataset, const LoaderOptions& options) {
+  if (options.shuffle && options.shuffle_block_size == 0) {
+    read_singly(dataset);
+    if (exceeds_cache(dataset)) {
+      warn(
+          "the data exceed 'streaming.cache_limit' and are shuffled as a whole, so that each "
+          "sample "
+          "beyond the cache is a request in every epoch: set 'data.loader.shuffle_block_size', or "
+          "raise the limit");
+    }
+  }
+  return samples_ahead(dataset);
+}
+
 [[noreturn]] void throw_too_few(int64_t size, const LoaderOptions& options) {
   std::string message =
       text("the dataset holds {} samples, fewer than one batch of {}", size, options.batch);
@@ -164,13 +179,8 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset,
                         .shuffle = options.shuffle,
                         .block = options.shuffle_block_size,
                         .length_group = options.group_by_length ? options.batch : 0}),
-      samples_ahead_(accel::samples_ahead(*dataset_)) {
+      samples_ahead_(samples_ahead_of(*dataset_, options)) {
   require_sane(options_);
-  if (options_.shuffle && options_.shuffle_block_size == 0 && exceeds_cache(*dataset_)) {
-    warn(
-        "the data exceed 'streaming.cache_limit' and are shuffled as a whole, so that blocks are "
-        "fetched repeatedly: set 'data.loader.shuffle_block_size', or raise the limit");
-  }
   padding_ = shape().padding;
   const int64_t size = draws_.size();
   if (size == 0) throw DataError("the dataset holds no samples");

@@ -76,6 +76,10 @@ int64_t Concatenation::length(int64_t index) const {
   return dynamic_cast<const KnowsLengths&>(*sources_[source]).length(index - offsets_[source]);
 }
 
+void Concatenation::read_singly() const {
+  for (const auto& source : sources_) accel::read_singly(*source);
+}
+
 int64_t Concatenation::samples_ahead() const {
   int64_t most = 0;
   for (const auto& source : sources_) most = std::max(most, accel::samples_ahead(*source));

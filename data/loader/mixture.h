@@ -31,6 +31,7 @@ class Concatenation final : public Dataset,
   int64_t left_out() const override;
   bool lengths_known() const override;
   int64_t length(int64_t index) const override;
+  void read_singly() const override;
   int64_t samples_ahead() const override;
   void read_ahead(std::span<const int64_t> samples) const override;
   void forget_ahead() const override;
@@ -78,6 +79,7 @@ class Mixture final : public Dataset,
   int64_t left_out() const override { return samples_.left_out(); }
   bool lengths_known() const override { return samples_.lengths_known(); }
   int64_t length(int64_t index) const override { return samples_.length(index); }
+  void read_singly() const override { samples_.read_singly(); }
   int64_t samples_ahead() const override { return samples_.samples_ahead(); }
   void read_ahead(std::span<const int64_t> samples) const override { samples_.read_ahead(samples); }
   void forget_ahead() const override { samples_.forget_ahead(); }

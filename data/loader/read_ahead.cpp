@@ -2,6 +2,11 @@
 
 namespace accel {
 
+void read_singly(const Dataset& dataset) {
+  const auto* reads = dynamic_cast<const ReadsAhead*>(&dataset);
+  if (reads) reads->read_singly();
+}
+
 int64_t samples_ahead(const Dataset& dataset) {
   const auto* reads = dynamic_cast<const ReadsAhead*>(&dataset);
   return reads ? reads->samples_ahead() : 0;

@@ -31,6 +31,7 @@ class SelectedSamples final : public Dataset,
   int64_t left_out() const override { return accel::left_out(*source_); }
   bool lengths_known() const override;
   int64_t length(int64_t index) const override;
+  void read_singly() const override { accel::read_singly(*source_); }
   int64_t samples_ahead() const override { return accel::samples_ahead(*source_); }
   void read_ahead(std::span<const int64_t> samples) const override;
   void forget_ahead() const override { accel::forget_ahead(*source_); }

@@ -169,23 +169,44 @@ SharedBytes CacheEntry::map() && {
 }
 
 ObjectCache::ObjectCache(std::string folder, int64_t limit, std::chrono::milliseconds patience)
-    : folder_(std::move(folder)), limit_(limit), patience_(patience) {
+    : folder_(std::move(folder)),
+      limit_(limit),
+      patience_(patience),
+      start_(fs::file_time_type::clock::now() - std::chrono::seconds(1)) {
   make_folder_of(path_of(kSizeFile));
 }
 
 CacheEntry ObjectCache::get(const std::string& key, int64_t bytes, const std::string& name,
                             const Fetch& fetch) {
+  return std::move(*obtain(key, bytes, name, fetch, Eviction::kAny));
+}
+
+std::optional<CacheEntry> ObjectCache::get_if_room(const std::string& key, int64_t bytes,
+                                                   const std::string& name, const Fetch& fetch) {
+  return obtain(key, bytes, name, fetch, Eviction::kUnused);
+}
+
+std::optional<CacheEntry> ObjectCache::obtain(const std::string& key, int64_t bytes,
+                                              const std::string& name, const Fetch& fetch,
+                                              Eviction eviction) {
   const std::string path = path_of(key + kEntrySuffix), draft = path + kDraftSuffix;
   for (;;) {
-    if (auto found = find(key, bytes)) return std::move(*found);
+    if (auto found = find(key, bytes)) return found;
+    if (eviction == Eviction::kUnused && is_full_) return std::nullopt;
     OwnedFd fd = open_or_create(draft);
     if (!lock_draft(fd, draft)) continue;
     if (auto found = find(key, bytes)) {  // published before this draft was made
       ::unlink(draft.c_str());
-      return std::move(*found);
+      return found;
     }
     try {
-      reserve(bytes + kChecksumBytes, name, fd);
+      if (eviction == Eviction::kAny) {
+        reserve(bytes + kChecksumBytes, name, fd);
+      } else if (make_room(bytes + kChecksumBytes, fd, eviction) > 0) {
+        is_full_ = true;  // each further eviction would list the whole folder
+        ::unlink(draft.c_str());
+        return std::nullopt;
+      }
     } catch (...) {
       ::unlink(draft.c_str());
       throw;
@@ -210,7 +231,7 @@ CacheEntry ObjectCache::get(const std::string& key, int64_t bytes, const std::st
     lock_file(fd, LOCK_SH, path);
     const std::lock_guard lock(mutex_);
     sound_.insert(key);
-    return {std::move(fd), bytes, path};
+    return CacheEntry(std::move(fd), bytes, path);
   }
 }
 
@@ -267,7 +288,7 @@ void ObjectCache::reserve(int64_t bytes, const std::string& name, const OwnedFd&
   }
   constexpr std::chrono::milliseconds kPause{20};
   const auto until = std::chrono::steady_clock::now() + patience_;
-  while (const int64_t used = make_room(bytes, draft)) {
+  while (const int64_t used = make_room(bytes, draft, Eviction::kAny)) {
     if (std::chrono::steady_clock::now() >= until) {
       throw IoError(text("the cache '{}' has no room for '{}': {} of its {} bytes are in use",
                          folder_, name, used, limit_),
@@ -278,11 +299,11 @@ void ObjectCache::reserve(int64_t bytes, const std::string& name, const OwnedFd&
 }
 
 /// 0 when there was room; else the bytes in use, and the draft stays empty.
-int64_t ObjectCache::make_room(int64_t bytes, const OwnedFd& draft) {
+int64_t ObjectCache::make_room(int64_t bytes, const OwnedFd& draft, Eviction eviction) {
   SharedSize size(folder_);
   std::optional<int64_t> used = size.value();
   if (!used || *used + bytes > limit_) {
-    used = evict(std::max<int64_t>(limit_ - bytes - limit_ / kHeadroom, 0));
+    used = evict(std::max<int64_t>(limit_ - bytes - limit_ / kHeadroom, 0), eviction);
   }
   const bool fits = *used + bytes <= limit_;
   if (fits && ::ftruncate(draft.get(), bytes) != 0) fail_on_file("write", folder_);
@@ -298,12 +319,13 @@ void ObjectCache::discard(const std::string& draft, int64_t bytes) {
 
 /// Removes abandoned drafts and the entries used least recently until at most `most` bytes are
 /// left, except entries in use. Returns the bytes left.
-int64_t ObjectCache::evict(int64_t most) const {
+int64_t ObjectCache::evict(int64_t most, Eviction eviction) const {
   const std::vector<CachedFile> files = files_in(folder_);
   int64_t used = 0;
   for (const CachedFile& file : files) used += file.bytes;
   for (const CachedFile& file : files) {
-    if (used <= most && !file.is_draft) break;
+    const bool may_evict = eviction == Eviction::kAny || file.used < start_;
+    if (!file.is_draft && (used <= most || !may_evict)) break;
     const OwnedFd fd = open_fd(file.path, O_RDWR);
     if (!fd || ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) continue;  // in use
     if (file.is_draft && !names_file(file.path, fd)) continue;       // published meanwhile

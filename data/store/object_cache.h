@@ -1,8 +1,10 @@
 // On-disk cache of objects and of parts of them, with a limit on its size.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <mutex>
 #include <optional>
@@ -55,21 +57,31 @@ class ObjectCache {
   /// are all in use, and what `fetch` throws.
   CacheEntry get(const std::string& key, int64_t bytes, const std::string& name,
                  const Fetch& fetch);
+  /// As get(), if the entry is there or gets room without the eviction of one that was used since
+  /// this object was made; else none. Does not wait for room.
+  std::optional<CacheEntry> get_if_room(const std::string& key, int64_t bytes,
+                                        const std::string& name, const Fetch& fetch);
 
  private:
+  enum class Eviction { kAny, kUnused };  ///< kUnused: of entries not used since the start
+
+  std::optional<CacheEntry> obtain(const std::string& key, int64_t bytes, const std::string& name,
+                                   const Fetch& fetch, Eviction eviction);
   std::optional<CacheEntry> find(const std::string& key, int64_t bytes);
   bool is_sound(const CacheEntry& entry, const std::string& key);
   void reserve(int64_t bytes, const std::string& name, const OwnedFd& draft);
-  int64_t make_room(int64_t bytes, const OwnedFd& draft);
+  int64_t make_room(int64_t bytes, const OwnedFd& draft, Eviction eviction);
   void discard(const std::string& draft, int64_t bytes);
-  int64_t evict(int64_t most) const;
+  int64_t evict(int64_t most, Eviction eviction) const;
   std::string path_of(const std::string& key) const { return folder_ + "/" + key; }
 
   const std::string folder_;
   const int64_t limit_;
   const std::chrono::milliseconds patience_;
-  std::mutex mutex_;                       // guards the next one
-  std::unordered_set<std::string> sound_;  ///< keys whose checksum was right
+  const std::filesystem::file_time_type start_;  ///< times of use are to the second
+  std::atomic<bool> is_full_ = false;            ///< of entries used since the start
+  std::mutex mutex_;                             // guards the next one
+  std::unordered_set<std::string> sound_;        ///< keys whose checksum was right
 };
 
 }  // namespace accel

@@ -1,7 +1,9 @@
 #include "data/store/streamed_objects.h"
 
 #include <algorithm>
-#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <functional>
 #include <utility>
 
 #include "core/base/digest.h"
@@ -15,19 +17,39 @@
 namespace accel {
 namespace {
 
-/// Share of the cache, and number of files, that stay open and are not evicted.
-constexpr int64_t kOpenShare = 8;
-constexpr size_t kMostOpen = 256;
+/// Share of the cache that stays mapped and is not evicted.
+constexpr int64_t kMappedShare = 8;
+constexpr int64_t kMostRequests = 256;
+/// A reader waits so long for a single sample that is being fetched, then it fetches it itself: the
+/// other request may be stalled.
+constexpr std::chrono::milliseconds kSinglePatience{1000};
 
 std::string gibibytes(int64_t bytes) {
   return formatted("%.2f GiB", static_cast<double>(bytes) / (int64_t{1} << 30));
+}
+
+/// Copies the bytes that `block`, whose content is `bytes`, has of `part`.
+void copy_common(const ObjectPart& part, const ObjectPart& block, ByteSpan bytes,
+                 std::span<std::byte> out) {
+  const int64_t first = std::max(part.range.first, block.range.first);
+  const int64_t end =
+      std::min(part.range.first + part.range.bytes, block.range.first + block.range.bytes);
+  std::memcpy(out.data() + (first - part.range.first), bytes.data() + (first - block.range.first),
+              static_cast<size_t>(end - first));
 }
 
 }  // namespace
 
 StreamedObjects::StreamedObjects(std::unique_ptr<ObjectStore> store,
                                  std::unique_ptr<ObjectCache> cache, int64_t connections)
-    : store_(std::move(store)), cache_(std::move(cache)), connections_(connections) {}
+    : store_(std::move(store)),
+      cache_(std::move(cache)),
+      connections_(connections),
+      mapped_(cache_->limit() / kMappedShare, most_open_files()),
+      loader_({connections, ahead_bytes()},
+              [this](const ObjectPart& part, const std::stop_token& stop) {
+                return load(part, stop);
+              }) {}
 
 StreamedObjects::~StreamedObjects() = default;
 
@@ -46,15 +68,23 @@ void StreamedObjects::add(const std::vector<std::string>& names) {
 }
 
 void StreamedObjects::add(const ObjectInfo& object) {
-  objects_.push_back({object, store_->url_of(object.name), {}});
+  const auto blocks = static_cast<size_t>(object.size / kBlockBytes + 1);
+  objects_.push_back(
+      {object, store_->url_of(object.name), {}, std::make_unique<std::atomic<bool>[]>(blocks)});
+  total_bytes_ += object.size;
   const size_t index = objects_.size() - 1;
   objects_[index].key = *named_digest("xxh3_128", objects_[index].url + '\n' + identity(index));
 }
 
-int64_t StreamedObjects::total_bytes() const {
-  int64_t sum = 0;
-  for (const Object& object : objects_) sum += object.info.size;
-  return sum;
+int64_t StreamedObjects::ahead_bytes() const {
+  const int64_t share = cache_->limit() / kAheadShare;
+  return singly_ ? std::min(share, kSingleBytes) : share;
+}
+
+void StreamedObjects::read_singly() {
+  if (total_bytes_ <= cache_->limit() || singly_.exchange(true)) return;
+  loader_.set_limits(
+      {std::min(connections_ * kSinglesPerConnection, kMostRequests), ahead_bytes()});
 }
 
 std::string StreamedObjects::identity(size_t object) const {
@@ -73,151 +103,139 @@ ObjectPart StreamedObjects::block(size_t object, int64_t position) const {
   return {object, {first, std::min(kBlockBytes, info(object).size - first)}};
 }
 
-void StreamedObjects::add_blocks(size_t object, ByteRange range,
-                                 std::vector<ObjectPart>& parts) const {
-  for (int64_t at = range.first; at < range.first + range.bytes;) {
-    const ObjectPart part = block(object, at);
-    if (parts.empty() || !(parts.back() == part)) parts.push_back(part);
-    at = part.range.first + part.range.bytes;
+/// Calls `use` with each block of the part until it returns false; whether it never did.
+template <class Use>
+bool StreamedObjects::each_block(const ObjectPart& part, const Use& use) const {
+  const int64_t end = part.range.first + part.range.bytes;
+  for (int64_t at = part.range.first; at < end;) {
+    const ObjectPart piece = block(part.object, at);
+    if (!use(piece)) return false;
+    at = piece.range.first + piece.range.bytes;
   }
+  return true;
+}
+
+void StreamedObjects::add_parts(size_t object, ByteRange range,
+                                std::vector<ObjectPart>& parts) const {
+  const auto add = [&](const ObjectPart& part) {
+    if (parts.empty() || !(parts.back() == part)) parts.push_back(part);
+    return true;
+  };
+  const ObjectPart all{object, range};
+  singly_ ? add(all) : each_block(all, add);
+}
+
+bool StreamedObjects::is_block(const ObjectPart& part) const {
+  return part == block(part.object, part.range.first);
+}
+
+std::atomic<bool>& StreamedObjects::was_cached(const ObjectPart& block) const {
+  return objects_[block.object].was_cached[static_cast<size_t>(block.range.first / kBlockBytes)];
+}
+
+/// Whether the cache had the blocks of the part and keeps them.
+bool StreamedObjects::is_at_hand(const ObjectPart& part) const {
+  const bool keeps = !evicted_ && (singly_ || total_bytes_ <= cache_->limit());
+  return keeps && each_block(part, [this](const ObjectPart& piece) -> bool {
+           return was_cached(piece).load(std::memory_order_relaxed);
+         });
+}
+
+std::string StreamedObjects::key_of(const ObjectPart& part) const {
+  return text("{}-{}-{}", objects_[part.object].key, part.range.first, part.range.bytes);
+}
+
+ObjectCache::Fetch StreamedObjects::fetch_of(const ObjectPart& part, const std::stop_token& stop) {
+  return [this, part, stop](const ByteSink& write) {
+    if (is_block(part) && was_cached(part)) evicted_ = true;
+    store_->read(objects_[part.object].info, part.range, write, stop);
+  };
 }
 
 CacheEntry StreamedObjects::get(const ObjectPart& part, const std::stop_token& stop) {
-  const Object& object = objects_[part.object];
-  const std::string key = text("{}-{}-{}", object.key, part.range.first, part.range.bytes);
-  return cache_->get(key, part.range.bytes, object.url, [&](const ByteSink& write) {
-    store_->read(object.info, part.range, write, stop);
-  });
-}
-
-/// The entries read last stay open: to open one costs more than to read a sample.
-std::shared_ptr<const CacheEntry> StreamedObjects::opened(const ObjectPart& part) {
-  {
-    const std::lock_guard lock(open_mutex_);
-    const auto found = open_.find(part);
-    if (found != open_.end()) {
-      found->second.last_read = ++reads_;
-      return found->second.entry;
-    }
-  }
-  const auto entry = std::make_shared<const CacheEntry>(get(part, {}));
-  const std::lock_guard lock(open_mutex_);
-  if (open_.insert_or_assign(part, OpenPart{entry, ++reads_}).second) {
-    open_bytes_ += part.range.bytes;
-  }
-  while (open_.size() > kMostOpen || open_bytes_ > cache_->limit() / kOpenShare) {
-    const auto oldest = std::min_element(
-        open_.begin(), open_.end(),
-        [](const auto& a, const auto& b) { return a.second.last_read < b.second.last_read; });
-    open_bytes_ -= oldest->first.range.bytes;
-    open_.erase(oldest);
-  }
+  CacheEntry entry =
+      cache_->get(key_of(part), part.range.bytes, objects_[part.object].url, fetch_of(part, stop));
+  if (is_block(part)) was_cached(part) = true;
   return entry;
 }
 
+SharedBytes StreamedObjects::mapped(const ObjectPart& block) {
+  SharedBytes bytes = mapped_.find(block);
+  if (bytes.owner) return bytes;
+  loader_.take(block);
+  bytes = get(block, {}).map();
+  mapped_.add(block, bytes);
+  loader_.take(block);  // announced before it was mapped
+  return bytes;
+}
+
+/// Without an owner if the cache does not have the block and has no room for it.
+SharedBytes StreamedObjects::mapped_if_room(const ObjectPart& block, const std::stop_token& stop) {
+  SharedBytes bytes = mapped_.find(block);
+  if (bytes.owner) return bytes;
+  std::optional<CacheEntry> entry = cache_->get_if_room(
+      key_of(block), block.range.bytes, objects_[block.object].url, fetch_of(block, stop));
+  if (was_cached(block).exchange(entry.has_value()) && !entry) evicted_ = true;
+  if (!entry) return {};
+  bytes = std::move(*entry).map();
+  mapped_.add(block, bytes);
+  return bytes;
+}
+
+SharedBytes StreamedObjects::fetch_alone(const ObjectPart& part, const std::stop_token& stop) {
+  const auto bytes = std::make_shared<std::vector<std::byte>>();
+  bytes->reserve(static_cast<size_t>(part.range.bytes));
+  store_->read(
+      objects_[part.object].info, part.range,
+      [&](ByteSpan more) { bytes->insert(bytes->end(), more.begin(), more.end()); }, stop);
+  return {*bytes, bytes};
+}
+
 void StreamedObjects::read(size_t object, int64_t first, std::span<std::byte> out) {
-  while (!out.empty()) {
-    const ObjectPart part = block(object, first);
-    const int64_t inside = first - part.range.first;
-    const auto count = std::min(static_cast<int64_t>(out.size()), part.range.bytes - inside);
-    take_ahead(part);
-    opened(part)->read(inside, out.first(static_cast<size_t>(count)));
-    out = out.subspan(static_cast<size_t>(count));
-    first += count;
+  const ObjectPart part{object, {first, static_cast<int64_t>(out.size())}};
+  if (!singly_) {
+    each_block(part, [&](const ObjectPart& piece) {
+      copy_common(part, piece, mapped(piece).view, out);
+      return true;
+    });
+    return;
   }
+  const std::optional<SharedBytes> ahead = loader_.take(part, kSinglePatience);
+  const bool is_copied = !(ahead && ahead->owner) && each_block(part, [&](const ObjectPart& piece) {
+    // A block that a thread fetches ahead may be stalled.
+    const SharedBytes bytes = was_cached(piece) ? mapped_if_room(piece, {}) : SharedBytes{};
+    if (bytes.owner) copy_common(part, piece, bytes.view, out);
+    return bytes.owner != nullptr;
+  });
+  if (is_copied) return;
+  copy_common(part, part, (ahead && ahead->owner ? *ahead : fetch_alone(part, {})).view, out);
 }
 
 SharedBytes StreamedObjects::map(size_t object) {
   const ObjectPart part = whole(object);
   if (part.range.bytes == 0) return {};
-  take_ahead(part);
+  loader_.take(part);
   return get(part, {}).map();
 }
 
 void StreamedObjects::read_ahead(const std::vector<ObjectPart>& parts) {
-  {
-    const std::lock_guard lock(mutex_);
-    for (const ObjectPart& part : parts) {
-      if (part.range.bytes > 0 && ahead_.try_emplace(part).second) queue_.push_back(part);
-    }
-    while (static_cast<int64_t>(threads_.size()) < connections_) {
-      threads_.emplace_back([this](const std::stop_token& stop) { work(stop); });
-    }
+  std::vector<ObjectPart> missing;
+  for (const ObjectPart& part : parts) {
+    if (part.range.bytes > 0 && !is_at_hand(part)) missing.push_back(part);
   }
-  changed_.notify_all();
+  loader_.announce(missing);
 }
 
-void StreamedObjects::forget_ahead() {
-  {
-    const std::lock_guard lock(mutex_);
-    queue_.clear();
-    for (auto it = ahead_.begin(); it != ahead_.end();) {
-      if (it->second.state == State::kReady) loaded_bytes_ -= it->first.range.bytes;
-      const bool is_loading = it->second.state == State::kLoading;
-      if (is_loading) it->second.state = State::kReadEarly;
-      it = is_loading || it->second.state == State::kReadEarly ? std::next(it) : ahead_.erase(it);
-    }
+/// Of an announced part.
+std::optional<SharedBytes> StreamedObjects::load(const ObjectPart& part,
+                                                 const std::stop_token& stop) {
+  if (!singly_) {
+    if (!mapped_.find(part).owner) get(part, stop);
+    return SharedBytes{};  // it is in the cache
   }
-  changed_.notify_all();
-}
-
-/// Called before a part is read. Throws the error of its fetch.
-void StreamedObjects::take_ahead(const ObjectPart& part) {
-  std::unique_lock lock(mutex_);
-  const auto found = ahead_.find(part);
-  if (found == ahead_.end()) return;
-  if (found->second.state == State::kLoading) found->second.state = State::kReadEarly;
-  if (found->second.state == State::kReadEarly) return;
-  const Ahead ahead = found->second;
-  ahead_.erase(found);
-  if (ahead.state == State::kQueued) return;  // its entry of the queue is skipped
-  loaded_bytes_ -= part.range.bytes;
-  lock.unlock();
-  changed_.notify_all();
-  if (ahead.error) std::rethrow_exception(ahead.error);
-}
-
-/// Whether the first part of the queue can be fetched, or skipped.
-bool StreamedObjects::may_load() const {
-  if (queue_.empty()) return false;
-  const auto found = ahead_.find(queue_.front());
-  return found == ahead_.end() || found->second.state != State::kQueued || loaded_bytes_ == 0 ||
-         loaded_bytes_ + queue_.front().range.bytes <= ahead_bytes();
-}
-
-void StreamedObjects::work(const std::stop_token& stop) {
-  for (;;) {
-    std::unique_lock lock(mutex_);
-    if (!changed_.wait(lock, stop, [this] { return may_load(); })) return;
-    const ObjectPart part = queue_.front();
-    queue_.pop_front();
-    const auto found = ahead_.find(part);
-    if (found == ahead_.end() || found->second.state != State::kQueued) continue;
-    found->second.state = State::kLoading;
-    loaded_bytes_ += part.range.bytes;
-    lock.unlock();
-    load(part, stop);
-  }
-}
-
-void StreamedObjects::load(const ObjectPart& part, const std::stop_token& stop) {
-  std::exception_ptr error;
-  try {
-    get(part, stop);
-  } catch (...) {
-    error = std::current_exception();
-  }
-  {
-    const std::lock_guard lock(mutex_);
-    const auto found = ahead_.find(part);
-    if (found->second.state == State::kReadEarly) {
-      ahead_.erase(found);
-      loaded_bytes_ -= part.range.bytes;
-    } else {
-      found->second = {State::kReady, error};
-    }
-  }
-  changed_.notify_all();
+  const bool is_in_cache = each_block(
+      part, [&](const ObjectPart& piece) { return mapped_if_room(piece, stop).owner != nullptr; });
+  return is_in_cache ? std::nullopt : std::optional(fetch_alone(part, stop));
 }
 
 std::shared_ptr<StreamedObjects> stream_objects(const std::string& url,

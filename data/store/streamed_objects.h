@@ -1,34 +1,22 @@
 // The objects of a dataset in a store, read through the cache and fetched ahead of their use.
 #pragma once
 
-#include <condition_variable>
+#include <atomic>
 #include <cstdint>
-#include <deque>
-#include <exception>
-#include <map>
 #include <memory>
-#include <mutex>
+#include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
-#include <thread>
 #include <vector>
 
+#include "data/store/mapped_parts.h"
 #include "data/store/object_cache.h"
 #include "data/store/object_store.h"
+#include "data/store/part_loader.h"
 #include "data/store/streaming_section.h"
 
 namespace accel {
-
-/// A part of an object that is fetched and cached as one.
-struct ObjectPart {
-  size_t object = 0;
-  ByteRange range;
-
-  auto operator<=>(const ObjectPart& other) const {
-    return std::pair(object, range.first) <=> std::pair(other.object, other.range.first);
-  }
-  bool operator==(const ObjectPart& other) const { return (*this <=> other) == 0; }
-};
 
 /// Thread-safe after the last add(). Errors are those of ObjectStore and ObjectCache.
 class StreamedObjects {
@@ -37,6 +25,10 @@ class StreamedObjects {
   static constexpr int64_t kAheadShare = 4;
   /// Size of the parts that read() fetches.
   static constexpr int64_t kBlockBytes = int64_t{1} << 20;
+  /// Most bytes of single samples that are fetched ahead, which are in memory.
+  static constexpr int64_t kSingleBytes = int64_t{64} << 20;
+  /// Requests for single samples at a time, for each connection: they need little bandwidth.
+  static constexpr int64_t kSinglesPerConnection = 4;
 
   StreamedObjects(std::unique_ptr<ObjectStore> store, std::unique_ptr<ObjectCache> cache,
                   int64_t connections);
@@ -49,10 +41,13 @@ class StreamedObjects {
   size_t count() const { return objects_.size(); }
   const ObjectInfo& info(size_t object) const { return objects_[object].info; }
   const std::string& url_of(size_t object) const { return objects_[object].url; }
-  int64_t total_bytes() const;
+  int64_t total_bytes() const { return total_bytes_; }
   int64_t cache_limit() const { return cache_->limit(); }
   /// Most bytes of parts that are fetched and not yet read.
-  int64_t ahead_bytes() const { return cache_->limit() / kAheadShare; }
+  int64_t ahead_bytes() const;
+  /// Reads will be in an order without locality: of objects beyond the cache those blocks are
+  /// fetched that it has room for, without eviction, and else the range of each read alone.
+  void read_singly();
   /// Name, size and version of an object, which stand for its content.
   std::string identity(size_t object) const;
   /// Says what is streamed through which cache.
@@ -67,53 +62,44 @@ class StreamedObjects {
   /// that are not yet read take at most ahead_bytes().
   void read_ahead(const std::vector<ObjectPart>& parts);
   /// Forgets parts that were announced.
-  void forget_ahead();
+  void forget_ahead() { loader_.forget(); }
 
   ObjectPart block(size_t object, int64_t position) const;
-  /// Appends the blocks of a range, without one that is the last of `parts` already.
-  void add_blocks(size_t object, ByteRange range, std::vector<ObjectPart>& parts) const;
+  /// Appends the parts that a read of this range fetches, without one that is the last of `parts`
+  /// already.
+  void add_parts(size_t object, ByteRange range, std::vector<ObjectPart>& parts) const;
   ObjectPart whole(size_t object) const { return {object, {0, info(object).size}}; }
 
  private:
-  enum class State { kQueued, kLoading, kReady, kReadEarly };
-  struct Ahead {
-    State state = State::kQueued;
-    std::exception_ptr error = {};  ///< of a ready part that could not be fetched
-  };
-
   struct Object {
     ObjectInfo info;
     std::string url;
-    std::string key;  ///< of its entries in the cache
+    std::string key;                                  ///< of its entries in the cache
+    std::unique_ptr<std::atomic<bool>[]> was_cached;  ///< each block
   };
 
-  /// An entry that stays open for further reads.
-  struct OpenPart {
-    std::shared_ptr<const CacheEntry> entry;
-    int64_t last_read = 0;
-  };
-
-  bool may_load() const;
+  std::string key_of(const ObjectPart& part) const;
+  ObjectCache::Fetch fetch_of(const ObjectPart& part, const std::stop_token& stop);
+  bool is_block(const ObjectPart& part) const;
+  std::atomic<bool>& was_cached(const ObjectPart& block) const;
+  bool is_at_hand(const ObjectPart& part) const;
   CacheEntry get(const ObjectPart& part, const std::stop_token& stop);
-  std::shared_ptr<const CacheEntry> opened(const ObjectPart& part);
-  void take_ahead(const ObjectPart& part);
-  void work(const std::stop_token& stop);
-  void load(const ObjectPart& part, const std::stop_token& stop);
+  SharedBytes mapped(const ObjectPart& block);
+  SharedBytes mapped_if_room(const ObjectPart& block, const std::stop_token& stop);
+  SharedBytes fetch_alone(const ObjectPart& part, const std::stop_token& stop);
+  std::optional<SharedBytes> load(const ObjectPart& part, const std::stop_token& stop);
+  template <class Use>
+  bool each_block(const ObjectPart& part, const Use& use) const;
 
   const std::unique_ptr<ObjectStore> store_;
   const std::unique_ptr<ObjectCache> cache_;
   const int64_t connections_;
   std::vector<Object> objects_;
-  std::mutex open_mutex_;  // guards the next three
-  std::map<ObjectPart, OpenPart> open_;
-  int64_t open_bytes_ = 0;
-  int64_t reads_ = 0;
-  std::mutex mutex_;  // guards the next three
-  std::deque<ObjectPart> queue_;
-  std::map<ObjectPart, Ahead> ahead_;
-  int64_t loaded_bytes_ = 0;  ///< of parts that are loading or ready
-  std::condition_variable_any changed_;
-  std::vector<std::jthread> threads_;  // last: they use the other members
+  int64_t total_bytes_ = 0;
+  MappedParts mapped_;
+  std::atomic<bool> singly_ = false;
+  std::atomic<bool> evicted_ = false;  ///< the cache lost a block that it had
+  PartLoader loader_;                  // last: its threads use the other members
 };
 
 /// The objects of the folder `url`, none yet, with the options of a recipe. Throws DataError.

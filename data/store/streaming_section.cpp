@@ -28,8 +28,11 @@ Schema<StreamingSection> StreamingSection::schema() {
       .field("cache_limit", &StreamingSection::cache_limit,
              "Most bytes in the folder: what was used least recently is removed.")
       .on_resume(Change::kFree)
-      .field("connections", &StreamingSection::connections,
-             "Requests of a rank at a time, ahead of the samples in use.", between<int64_t>(1, 256))
+      .field(
+          "connections", &StreamingSection::connections,
+          "Requests of a rank at a time, ahead of the samples in use; four for each where samples "
+          "are read singly.",
+          between<int64_t>(1, 256))
       .on_resume(Change::kFree)
       .field("download_retry", &StreamingSection::download_retry,
              "Retries of a request without progress, with pauses from half a second to 30 s.",

@@ -11,6 +11,7 @@
 #include <parquet/arrow/schema.h>
 #include <parquet/exception.h>
 #include <parquet/file_reader.h>
+#include <parquet/metadata.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -27,6 +28,7 @@
 #include "core/base/text.h"
 #include "formats/arrow/arrow_values.h"
 #include "formats/arrow/class_names.h"
+#include "formats/arrow/range_source.h"
 
 namespace accel {
 namespace {
@@ -77,10 +79,13 @@ class Batches {
 
 class ParquetBatches final : public Batches {
  public:
-  ParquetBatches(std::shared_ptr<arrow::io::RandomAccessFile> file, const std::string& name)
-      : name_(name) {
+  /// `ranges`: the file, if it is read by ranges.
+  ParquetBatches(std::shared_ptr<arrow::io::RandomAccessFile> file, const std::string& name,
+                 const RangeFile* ranges)
+      : name_(name), ranges_(ranges) {
     parquet::ArrowReaderProperties properties(/*use_threads=*/false);
     properties.set_batch_size(kRowsAtOnce);
+    if (ranges_) properties.set_pre_buffer(false);  // read_ahead() does it, within a limit
     parquet::arrow::FileReaderBuilder builder;
     require(builder.Open(std::move(file)), name_);
     reader_ = value(
@@ -91,24 +96,54 @@ class ParquetBatches final : public Batches {
   std::shared_ptr<arrow::Schema> schema() const override { return schema_; }
 
   void choose(const std::vector<int>& columns) override {
-    std::vector<int> leaves;
+    leaves_.clear();
     for (const int column : columns) {
-      add_leaves(reader_->manifest().schema_fields[static_cast<size_t>(column)], leaves);
+      add_leaves(reader_->manifest().schema_fields[static_cast<size_t>(column)], leaves_);
     }
     std::vector<int> groups(static_cast<size_t>(reader_->num_row_groups()));
     for (size_t i = 0; i < groups.size(); ++i) groups[i] = static_cast<int>(i);
-    batches_ = value(reader_->GetRecordBatchReader(groups, leaves), name_);
+    batches_ = value(reader_->GetRecordBatchReader(groups, leaves_), name_);
   }
 
-  std::shared_ptr<arrow::RecordBatch> next() override { return value(batches_->Next(), name_); }
+  std::shared_ptr<arrow::RecordBatch> next() override {
+    // Not before: a reader may be opened for its schema alone.
+    if (ranges_ && !is_announced_) announce();
+    return value(batches_->Next(), name_);
+  }
 
  private:
+  /// The chunks of the chosen columns, group by group.
+  void announce() {
+    std::vector<std::pair<int64_t, int64_t>> chunks;
+    const auto metadata = reader_->parquet_reader()->metadata();
+    for (int group = 0; group < metadata->num_row_groups(); ++group) {
+      const auto rows = metadata->RowGroup(group);
+      for (const int leaf : leaves_) {
+        const auto chunk = rows->ColumnChunk(leaf);
+        const int64_t dictionary =
+            chunk->has_dictionary_page() ? chunk->dictionary_page_offset() : 0;
+        const int64_t data = chunk->data_page_offset();
+        const int64_t first = dictionary > 0 ? std::min(dictionary, data) : data;
+        const int64_t bytes = chunk->total_compressed_size();
+        // Those of a damaged file are refused when they are read.
+        if (first >= 0 && bytes > 0 && bytes <= ranges_->size() - first) {
+          chunks.emplace_back(first, bytes);
+        }
+      }
+    }
+    is_announced_ = true;
+    ranges_->read_ahead(chunks);
+  }
+
   static void add_leaves(const parquet::arrow::SchemaField& field, std::vector<int>& leaves) {
     if (field.is_leaf()) leaves.push_back(field.column_index);
     for (const parquet::arrow::SchemaField& child : field.children) add_leaves(child, leaves);
   }
 
   std::string name_;
+  const RangeFile* ranges_;
+  bool is_announced_ = false;
+  std::vector<int> leaves_;
   std::unique_ptr<parquet::arrow::FileReader> reader_;
   std::shared_ptr<arrow::Schema> schema_;
   std::unique_ptr<arrow::RecordBatchReader> batches_;
@@ -164,13 +199,16 @@ class IpcBatches final : public Batches {
   int at_ = 0;
 };
 
-std::unique_ptr<Batches> open_batches(const ArrowRequest& request) {
+/// `source`: the ranges of the request, if it has them.
+std::unique_ptr<Batches> open_batches(const ArrowRequest& request,
+                                      const std::shared_ptr<RangeSource>& source) {
+  if (source) return std::make_unique<ParquetBatches>(source, request.name, request.ranges);
   const auto* const bytes = reinterpret_cast<const uint8_t*>(request.file.data());
   const std::string_view text(reinterpret_cast<const char*>(bytes), request.file.size());
   auto file = std::make_shared<arrow::io::BufferReader>(
       std::make_shared<arrow::Buffer>(bytes, static_cast<int64_t>(request.file.size())));
   if (request.format == ArrowFormat::kParquet) {
-    return std::make_unique<ParquetBatches>(std::move(file), request.name);
+    return std::make_unique<ParquetBatches>(std::move(file), request.name, nullptr);
   }
   const bool stream = !text.starts_with(kFileMagic);
   // Arrow accepts a stream that is truncated between two batches.
@@ -181,7 +219,9 @@ std::unique_ptr<Batches> open_batches(const ArrowRequest& request) {
 class Records final : public ArrowRecords {
  public:
   explicit Records(const ArrowRequest& request)
-      : name_(request.name), batches_(open_batches(request)) {
+      : name_(request.name),
+        source_(request.ranges ? std::make_shared<RangeSource>(*request.ranges) : nullptr),
+        batches_(reading([&] { return open_batches(request, source_); })) {
     std::vector<int> chosen;
     for (size_t i = 0; i < request.wanted.size(); ++i) {
       const std::string& field = request.wanted[i];
@@ -256,6 +296,17 @@ class Records final : public ArrowRecords {
     std::string buffer;
   };
 
+  /// The error of a range is its own, and not the one that Arrow makes of it.
+  template <class Read>
+  auto reading(const Read& read) const -> decltype(read()) {
+    try {
+      return read();
+    } catch (const std::exception&) {
+      if (source_) source_->rethrow();
+      throw;
+    }
+  }
+
   static bool is_list(ArrowField kind) {
     return kind == ArrowField::kList || kind == ArrowField::kNames;
   }
@@ -311,7 +362,7 @@ class Records final : public ArrowRecords {
 
   bool next_batch() {
     row_ = 0;
-    batch_ = batches_->next();
+    batch_ = reading([this] { return batches_->next(); });
     if (!batch_) return false;
     // Arrow does not validate offsets and UTF-8 by itself.
     require(batch_->ValidateFull(), name_);
@@ -391,6 +442,7 @@ class Records final : public ArrowRecords {
   }
 
   std::string name_;
+  std::shared_ptr<RangeSource> source_;
   std::unique_ptr<Batches> batches_;
   std::vector<Column> columns_;
   bool keep_nulls_ = false;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "formats/arrow/range_file.h"
 #include "formats/records/records.h"
 
 namespace accel {
@@ -39,6 +40,7 @@ struct ArrowRequest {
   std::vector<ArrowField> kinds = {};  ///< of `wanted`; empty: all kText
   bool keep_nulls = false;             ///< a null is a view without data instead of an error
   bool any_order = false;              ///< random access: rows() and seek(); keeps all batches
+  const RangeFile* ranges = nullptr;   ///< in place of `file`: Parquet; must outlive the reader
 };
 
 class ArrowRecords : public RecordReader {

@@ -3,7 +3,8 @@
 
     streaming.py ACCEL_RUN [rates]
 
-With `rates`, prints samples per second from the disk and from a server with 50 ms latency, 5 % failures and stalls.
+With `rates`, prints samples per second from the disk and from a server with 50 ms latency, 5 % failures and stalls: of
+training, of the loader alone if `make bench` has built it, and of a whole shuffle beyond the cache.
 """
 
 import array
@@ -14,6 +15,7 @@ import pathlib
 import random
 import shutil
 import signal
+import statistics
 import sys
 import tarfile
 import threading
@@ -31,6 +33,16 @@ data:
 optimizer: {{type: adamw, lr: 0.01}}
 train: {{until: {steps} steps, batch: 16}}
 checkpoint: {{every: 20 steps}}
+"""
+RATE_JOB = """model: {{type: gpt, num_layers: 4, num_heads: 4, hidden_size: 128}}
+task: causal_lm
+data:
+  train: {{type: tokens, path: '{path}', max_seq_len: 64{more}}}
+  loader: {{workers: 2{loader}}}
+optimizer: {{type: adamw, lr: 0.002}}
+train: {{until: {steps} steps, batch: 12}}
+checkpoint: {{every: never}}
+log: {{every: 10 steps}}
 """
 TEXT_JOB = """model: {{type: gpt, num_layers: 1, num_heads: 2, hidden_size: 16, max_seq_len: 64}}
 task: causal_lm
@@ -236,28 +248,59 @@ def archive(first, count):
     return out.getvalue()
 
 
+def check_parquet_errors(scratch, server, report):
+    """Splits, damage and changes of Parquet files, which the messages name."""
+    file = "s3://bucket/hub/train-00000-of-00002.parquet"
+    server.objects["bucket/torn/a.parquet"] = server.objects["bucket/hub/train-00000-of-00002.parquet"][:-20]
+    cases = {
+        "s3://bucket/hub": "'s3://bucket/hub' holds the splits 'test', 'train'",
+        f"{file}, split: train": f"'split' requires an S3 prefix, and '{file}' names its files",
+        "s3://bucket/mds": "no '*.parquet' files in 's3://bucket/mds'",
+        "s3://bucket/hub/none.parquet": "'s3://bucket/hub/none.parquet' does not exist",
+        "s3://bucket/torn/a.parquet": "'s3://bucket/torn/a.parquet' cannot be read: ",
+    }
+    for url, text in cases.items():
+        path, _, more = url.partition(", ")
+        code, _, errors = scratch.train("wrong", TEXT_JOB.format(type="parquet", path=path, text="text",
+                                                                 more=more and f", {more}"))
+        if "requires the reader of Parquet and Arrow files" not in errors:
+            report.check(f"parquet of '{url}' is refused", code == 3 and text in errors, errors)
+
+
 def check_texts(scratch, report):
-    """WebDataset's archives by listing and by braces, and MDS."""
+    """WebDataset's archives and Parquet files by listing and by braces, and MDS."""
     (scratch.path / "texts.txt").write_text("she sells sea shells by the shore 0 1 2 3 4 5 6 7 8 9\n" * 20)
     scratch.finish("tokenizer", "train", "texts.txt", "--vocab-size", "280", "--out", "words")
     archives = {f"shard-{i:03}.tar": archive(i * 10, 10) for i in range(5)}
     write_folder(scratch.path / "tars", archives)
     mds = {path.name: path.read_bytes() for path in sorted((GOLDEN / "mds/zstd").iterdir())}
-    objects = {f"bucket/{folder}/{name}": body for folder, files in {"tars": archives, "mds": mds}.items()
+    hub = {path.name: path.read_bytes() for path in sorted((GOLDEN / "arrow/hub").iterdir())}
+    objects = {f"bucket/{folder}/{name}": body for folder, files in {"tars": archives, "mds": mds, "hub": hub}.items()
                for name, body in files.items()}
     s3 = object_server.Server(objects, failures=0.05, cuts=0.1)
     web = object_server.Server(objects, signed=False)
     scratch.environment.update(s3.environment)
     kinds = {"webdataset": ("txt", str(scratch.path / "tars"), ["s3://bucket/tars", f"{web.url}/bucket/tars/shard-{{000..004}}.tar"]),
-             "mds": ("text", str(GOLDEN / "mds/zstd"), ["s3://bucket/mds", f"{web.url}/bucket/mds/"])}
+             "mds": ("text", str(GOLDEN / "mds/zstd"), ["s3://bucket/mds", f"{web.url}/bucket/mds/"]),
+             "parquet": ("text", str(scratch.path / "hub"), ["s3://bucket/hub, split: train",
+                                                             f"{web.url}/bucket/hub/train-{{00000..00001}}-of-00002.parquet"])}
+    (scratch.path / "hub").mkdir()
+    for name in hub:
+        if name.startswith("train"):
+            (scratch.path / "hub" / name).write_bytes(hub[name])
     for kind, (text, folder, urls) in kinds.items():
         code, _, errors = scratch.train("disk", TEXT_JOB.format(type=kind, path=folder, text=text, more=""))
+        if "requires the reader of Parquet and Arrow files" in errors:
+            continue
         report.check(f"{kind} of a folder trains", code == 0, errors)
         wanted = scratch.results() if code == 0 else None
         for url in urls:
-            code, _, errors = scratch.train("streamed", TEXT_JOB.format(type=kind, path=url, text=text, more=""))
+            path, _, more = url.partition(", ")
+            code, _, errors = scratch.train("streamed", TEXT_JOB.format(type=kind, path=path, text=text,
+                                                                        more=more and f", {more}"))
             report.check(f"{kind} of '{url.partition(':')[0]}' gives the same numbers", code == 0 and
                          scratch.results() == wanted, errors)
+    check_parquet_errors(scratch, s3, report)
     code, _, errors = scratch.train("wrong", TEXT_JOB.format(type="webdataset", path=f"{web.url}/bucket/tars", text="txt", more=""))
     report.check("a web server has no listing", code == 3 and f"the server of '{web.url}/bucket/tars' lists no files" in errors,
                  errors)
@@ -289,21 +332,51 @@ def check_instance_metadata(scratch, report):
                  object_server.SESSION_TOKEN.encode() not in recorded)
 
 
+def training_rate(scratch, recipe):
+    """Samples per second; the median of the later half of a run's log."""
+    code, _, errors = scratch.train("rate", recipe)
+    if code != 0:
+        sys.exit(errors)
+    lines = [json.loads(line) for line in (scratch.run / "metrics.jsonl").read_text().splitlines()]
+    rates = [line["log"]["train/samples_per_second"] for line in lines if "log" in line]
+    return statistics.median(rates[len(rates) // 2:])
+
+
+def loader_rate(scratch, recipe):
+    (scratch.path / "loader.yaml").write_text(recipe)
+    program = pathlib.Path(scratch.binary).resolve().parent / "bench/loader_speed"
+    if not program.exists():
+        return None
+    done = runs.subprocess.run([program, "loader.yaml", "20000"], cwd=scratch.path, env=scratch.environment, text=True,
+                               stdout=runs.subprocess.PIPE, check=True)
+    return json.loads(done.stdout.splitlines()[-1])["samples_per_second"]
+
+
 def print_rates(scratch):
-    """Samples per second of the second epoch of a model that computes little."""
+    """The sides in turn, so that both have the machine as it is; the first run of the server fills the cache."""
     files = corpus(shards=2, tokens=8 << 20)
     write_folder(scratch.path / "corpus", files)
     server = object_server.Server({f"bucket/corpora/{name}": body for name, body in files.items()}, latency=0.05,
                                   failures=0.05, stalls=0.01)
     scratch.environment.update(server.environment)
-    rates = {}
-    for name, path in {"disk": "corpus", "streamed": "s3://bucket/corpora"}.items():
-        recipe = JOB.format(path=path, more="", loader="", steps=6000).replace("every: 20 steps", "every: never")
+    for name, measure, recipe in (("training", training_rate, RATE_JOB), ("loader", loader_rate, JOB)):
+        rates = {"corpus": [], "s3://bucket/corpora": []}
+        for _ in range(5):
+            for path, found in rates.items():
+                found.append(measure(scratch, recipe.format(path=path, more="", loader="", steps=120)))
+        if rates["corpus"][0] is None:
+            print(f"{name}: no bench/loader_speed beside {scratch.binary}")
+            continue
+        disk, streamed = (statistics.median(found[1:]) for found in rates.values())
+        print(f"{name}: {disk:.0f} samples/s from the disk, {streamed:.0f} streamed: {100 * streamed / disk:.1f} %", rates,
+              flush=True)
+    scratch.empty_cache()
+    more = ", streaming: {cache_limit: 16 MiB}"
+    for steps in (30, 300):
         begin = time.monotonic()
-        code, _, errors = scratch.train(name, recipe + "log: {every: 100 steps}\n")
-        lines = [json.loads(line) for line in (scratch.run / "metrics.jsonl").read_text().splitlines()]
-        rates[name] = [line for line in lines if "samples_per_second" in line]
-        print(name, code, f"{time.monotonic() - begin:.1f} s", errors, [line["samples_per_second"] for line in rates[name]][::6])
+        recipe = JOB.format(path="s3://bucket/corpora", more=more, loader="", steps=steps)
+        code, _, _ = scratch.train("whole", recipe.replace("every: 20 steps", "every: never"))
+        print(f"a whole shuffle of data twice the cache, {steps * 16} samples, code {code}: {time.monotonic() - begin:.1f} s")
 
 
 def main():

@@ -3,21 +3,30 @@
 #include <map>
 #include <utility>
 
+#include "core/base/error.h"
 #include "core/base/text.h"
 #include "core/recipe/registry.h"
 #include "data/datasets/hub/arrow_rows.h"
+#include "data/datasets/text/shard_files.h"
 #include "data/datasets/text/text_records.h"
+#include "data/store/streamed_files.h"
 
 namespace accel {
 namespace {
+
+constexpr auto kParquetFile = ".parquet";
 
 struct ArrowOptions : TextRecordOptions {
   std::string split;
 };
 
+struct ParquetOptions : StreamedRecordOptions {
+  std::string split;
+};
+
 class ArrowSource final : public RecordSource {
  public:
-  ArrowSource(const ArrowFiles& files, ArrowFormat format) : rows_(files, format) {}
+  explicit ArrowSource(ArrowRows rows) : rows_(std::move(rows)) {}
 
   std::unique_ptr<RecordReader> open(const std::vector<std::string>& wanted) const override {
     if (lists_.empty()) return rows_.open(wanted);
@@ -53,9 +62,29 @@ class ArrowSource final : public RecordSource {
 };
 
 /// A missing libaccel_arrow.so is reported before other errors.
-std::unique_ptr<RecordSource> source_of(const ArrowOptions& options, ArrowFormat format) {
-  require_arrow(options.path.text);
-  return arrow_source(arrow_files(options.path.text, options.split, format), format);
+std::unique_ptr<RecordSource> source_of(const std::string& path, const std::string& split,
+                                        ArrowFormat format) {
+  require_arrow(path);
+  return arrow_source(arrow_files(path, split, format), format);
+}
+
+std::unique_ptr<RecordSource> streamed_source(const ParquetOptions& options) {
+  const std::string& url = options.location.text;
+  require_arrow(url);
+  if (url.ends_with(kParquetFile) && !options.split.empty()) {
+    throw DataError(text("'split' requires an S3 prefix, and '{}' names its files", url),
+                    "leave out 'split'");
+  }
+  const ChooseFiles of_split = [&](std::vector<std::string> names) {
+    return names_of_split(url, std::move(names), options.split);
+  };
+  return std::make_unique<ArrowSource>(
+      ArrowRows(stream_files(url, kParquetFile, options.streaming, of_split)));
+}
+
+std::unique_ptr<RecordSource> source_of(const ParquetOptions& options) {
+  if (options.location.is_url()) return streamed_source(options);
+  return source_of(options.location.text, options.split, ArrowFormat::kParquet);
 }
 
 constexpr auto kSplit =
@@ -67,13 +96,15 @@ class Parquet final : public TextRecords {
   static constexpr auto kSummary =
       "Parquet files: a text or a pair of texts per row, as tokens. Takes 'bootstrap.sh arrow'.";
 
-  static Schema<ArrowOptions> schema() {
-    return with_text_records(Schema<ArrowOptions>().field("split", &ArrowOptions::split, kSplit),
-                             "The file, or a folder of files.");
+  static Schema<ParquetOptions> schema() {
+    return with_record_columns(with_streaming(
+        Schema<ParquetOptions>().field("split", &ParquetOptions::split, kSplit),
+        "The file, or a folder of files; or a URL of either: an S3 prefix, or files as in "
+        "'.../train-{00000..00009}-of-00010.parquet'."));
   }
 
-  Parquet(const ArrowOptions& options, const DatasetContext& context)
-      : TextRecords(options, context, source_of(options, ArrowFormat::kParquet)) {}
+  Parquet(const ParquetOptions& options, const DatasetContext& context)
+      : TextRecords(options.records(), context, source_of(options)) {}
 };
 
 class Arrow final : public TextRecords {
@@ -88,7 +119,8 @@ class Arrow final : public TextRecords {
   }
 
   Arrow(const ArrowOptions& options, const DatasetContext& context)
-      : TextRecords(options, context, source_of(options, ArrowFormat::kIpc)) {}
+      : TextRecords(options, context,
+                    source_of(options.path.text, options.split, ArrowFormat::kIpc)) {}
 };
 
 const Register<Parquet> parquet;
@@ -97,7 +129,7 @@ const Register<Arrow> arrow;
 }  // namespace
 
 std::unique_ptr<RecordSource> arrow_source(const ArrowFiles& files, ArrowFormat format) {
-  return std::make_unique<ArrowSource>(files, format);
+  return std::make_unique<ArrowSource>(ArrowRows(files, format));
 }
 
 }  // namespace accel

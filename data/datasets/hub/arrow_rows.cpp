@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "core/base/bytes.h"
 #include "core/base/convert_command.h"
 #include "core/base/error.h"
 #include "core/base/format_error.h"
@@ -15,6 +16,7 @@
 #include "core/base/shared_library.h"
 #include "core/base/text.h"
 #include "data/datasets/hub/split_names.h"
+#include "data/store/streamed_objects.h"
 #include "formats/strict_json.h"
 #include "formats/untrusted.h"
 
@@ -101,15 +103,25 @@ std::string split_of(const std::string& name) {
 std::vector<std::string> plain_files(const fs::path& folder, const std::string& split,
                                      const std::string& extension) {
   std::vector<std::string> names;
-  std::set<std::string> splits;
   for (const auto& entry : fs::directory_iterator(folder)) {
-    const std::string name = entry.path().filename();
     if (entry.path().extension() != extension || !entry.is_regular_file()) continue;
-    names.push_back(name);
-    splits.insert(split_of(name));
+    names.push_back(entry.path().filename());
   }
   if (names.empty()) throw DataError(text("no '*{}' files in '{}'", extension, folder.string()));
   std::sort(names.begin(), names.end());
+  std::vector<std::string> files;
+  for (const std::string& name : names_of_split(folder, std::move(names), split)) {
+    files.push_back(folder / name);
+  }
+  return files;
+}
+
+}  // namespace
+
+std::vector<std::string> names_of_split(const std::string& folder, std::vector<std::string> names,
+                                        const std::string& split) {
+  std::set<std::string> splits;
+  for (const std::string& name : names) splits.insert(split_of(name));
   if (splits == std::set<std::string>{""}) {
     const auto by_words = splits_of_file_names(names);
     splits.clear();
@@ -118,13 +130,9 @@ std::vector<std::string> plain_files(const fs::path& folder, const std::string& 
   } else if (!split.empty()) {
     std::erase_if(names, [&](const std::string& name) { return split_of(name) != split; });
   }
-  if (splits.size() > 1 || !split.empty()) require_split(folder.string(), splits, split);
-  std::vector<std::string> files;
-  for (const std::string& name : names) files.push_back(folder / name);
-  return files;
+  if (splits.size() > 1 || !split.empty()) require_split(folder, splits, split);
+  return names;
 }
-
-}  // namespace
 
 ArrowFiles arrow_files(const std::string& path, const std::string& split, ArrowFormat format) {
   if (!fs::is_directory(path)) {
@@ -223,12 +231,57 @@ class ArrowRows::Selected final : public RecordReader {
 
 ArrowRows::ArrowRows(const ArrowFiles& files, ArrowFormat format)
     : open_(load_arrow(files.data.front())), format_(format) {
-  for (const std::string& path : files.data) files_.push_back({path, map_file(path)});
-  for (const std::string& path : files.indices) indices_.push_back({path, map_file(path)});
+  for (const std::string& path : files.data) files_.push_back({path, map_file(path), {}, {}});
+  for (const std::string& path : files.indices) indices_.push_back({path, map_file(path), {}, {}});
+}
+
+namespace {
+
+/// The reader of an object reads on to the footer of the next one.
+class StreamedFile final : public RangeFile {
+ public:
+  StreamedFile(std::shared_ptr<StreamedObjects> objects, size_t object)
+      : objects_(std::move(objects)), object_(object) {}
+
+  int64_t size() const override { return objects_->info(object_).size; }
+  void read(int64_t first, std::span<std::byte> out) const override {
+    try {
+      objects_->read(object_, first, out);
+    } catch (const DataError& error) {  // the error is not of a single row
+      throw Error(ExitCode::kData, error.what(), error.hint());
+    }
+  }
+  void read_ahead(std::span<const std::pair<int64_t, int64_t>> ranges) const override {
+    constexpr int64_t kFooter = int64_t{64} << 10;  // as the reader of Parquet supposes it
+    std::vector<ObjectPart> parts;
+    for (const auto& [first, bytes] : ranges) objects_->add_parts(object_, {first, bytes}, parts);
+    if (object_ + 1 < objects_->count()) {
+      const int64_t end = objects_->info(object_ + 1).size;
+      const int64_t footer = std::min(end, kFooter);
+      objects_->add_parts(object_ + 1, {end - footer, footer}, parts);
+    }
+    if (object_ == 0) objects_->forget_ahead();  // of a reader that did not reach the end
+    objects_->read_ahead(parts);
+  }
+
+ private:
+  const std::shared_ptr<StreamedObjects> objects_;
+  const size_t object_;
+};
+
+}  // namespace
+
+ArrowRows::ArrowRows(const std::shared_ptr<StreamedObjects>& objects)
+    : open_(load_arrow(objects->url_of(0))), format_(ArrowFormat::kParquet) {
+  for (size_t i = 0; i < objects->count(); ++i) {
+    files_.push_back(
+        {objects->url_of(i), {}, std::make_shared<StreamedFile>(objects, i), objects->identity(i)});
+  }
 }
 
 std::unique_ptr<ArrowRecords> ArrowRows::open_file(const File& file, ArrowRequest request) const {
   request.file = file.bytes.view;
+  request.ranges = file.ranges.get();
   request.format = format_;
   request.name = file.path;
   std::unique_ptr<ArrowRecords> out;
@@ -268,7 +321,13 @@ std::vector<ArrowColumn> ArrowRows::columns() const {
 FileContents ArrowRows::contents() const {
   FileContents all;
   for (const auto* files : {&files_, &indices_}) {
-    for (const File& file : *files) all.push_back(file.bytes.view);
+    for (const File& file : *files) {
+      if (file.ranges) {
+        all.emplace_back(as_bytes(file.identity), file.ranges->size());
+      } else {
+        all.emplace_back(file.bytes.view);
+      }
+    }
   }
   return all;
 }

@@ -11,6 +11,8 @@
 
 namespace accel {
 
+class StreamedObjects;
+
 struct ArrowFiles {
   std::vector<std::string> data;     ///< in row order
   std::vector<std::string> indices;  ///< if not empty: row numbers into `data`, in order
@@ -22,6 +24,10 @@ struct ArrowFiles {
 /// and if `split` is empty and there are several splits.
 ArrowFiles arrow_files(const std::string& path, const std::string& split, ArrowFormat format);
 
+/// Those of the sorted `names` of files in `folder` that are of `split`. Throws as arrow_files().
+std::vector<std::string> names_of_split(const std::string& folder, std::vector<std::string> names,
+                                        const std::string& split);
+
 /// Throws DataError naming `path` if this build lacks libaccel_arrow.so.
 void require_arrow(const std::string& path);
 
@@ -30,6 +36,8 @@ class ArrowRows {
  public:
   /// Throws DataError for a missing file, and as require_arrow().
   ArrowRows(const ArrowFiles& files, ArrowFormat format);
+  /// Parquet files in an object store, read by ranges.
+  explicit ArrowRows(const std::shared_ptr<StreamedObjects>& objects);
 
   /// `kinds` as in ArrowRequest. This object must outlive the reader.
   std::unique_ptr<RecordReader> open(const std::vector<std::string>& wanted,
@@ -39,7 +47,7 @@ class ArrowRows {
                                                 const std::vector<ArrowField>& kinds) const;
   /// Of the first file.
   std::vector<ArrowColumn> columns() const;
-  /// The bytes of all files.
+  /// What all files hold.
   FileContents contents() const;
   /// As ArrowRecords::class_names(), of a field that is read as `kind`.
   std::vector<std::string> class_names(const std::string& field,
@@ -50,6 +58,8 @@ class ArrowRows {
   struct File {
     std::string path;
     SharedBytes bytes;
+    std::shared_ptr<const RangeFile> ranges = {};  ///< in place of the bytes
+    std::string identity = {};                     ///< of a file that is read by ranges
   };
   class Selected;
 

@@ -177,6 +177,9 @@ class Tokens final : public Dataset, public SequenceWindows, public ReadsAhead {
   std::string fingerprint() const override { return fingerprint_; }
   int64_t overlap() const override { return windows_.overlap(); }
 
+  void read_singly() const override {
+    if (objects_) objects_->read_singly();
+  }
   int64_t samples_ahead() const override {
     constexpr int64_t kMost = 65'536;
     if (!objects_) return 0;
@@ -189,7 +192,7 @@ class Tokens final : public Dataset, public SequenceWindows, public ReadsAhead {
     for (const int64_t sample : samples) {
       files_.each_range(windows_.first_token(sample), windows_.tokens(),
                         [&](size_t file, int64_t first, int64_t bytes) {
-                          objects_->add_blocks(file, {first, bytes}, parts);
+                          objects_->add_parts(file, {first, bytes}, parts);
                         });
     }
     objects_->read_ahead(parts);

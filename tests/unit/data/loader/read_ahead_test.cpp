@@ -29,8 +29,10 @@ class AheadDataset final : public NumberDataset, public ReadsAhead {
   }
   void forget_ahead() const override { announced.push_back(-1); }
   bool exceeds_cache() const override { return exceeds_; }
+  void read_singly() const override { ++singly; }
 
   mutable std::vector<int64_t> announced;
+  mutable int singly = 0;
 
  private:
   int64_t ahead_;
@@ -104,6 +106,10 @@ TEST(ReadAheadTest, CombinationsPassItOn) {
   EXPECT_TRUE(exceeds_cache(*selected));
   read_ahead(*selected, Ids{0});
   EXPECT_EQ(b->announced.back(), 2);
+  read_singly(all);
+  read_singly(mixture);
+  read_singly(*selected);
+  EXPECT_EQ(std::pair(a->singly, b->singly), std::pair(2, 3));
   EXPECT_EQ(samples_ahead(*plain), 0);
   EXPECT_FALSE(exceeds_cache(Concatenation({a, plain})));
 }
@@ -117,10 +123,12 @@ TEST(ReadAheadTest, AWholeShuffleBeyondTheCacheIsSaid) {
   };
   EXPECT_EQ(said({.batch = 2}),
             "warning: the data exceed 'streaming.cache_limit' and are shuffled as a whole, so that "
-            "blocks are fetched repeatedly: set 'data.loader.shuffle_block_size', or raise the "
-            "limit\n");
+            "each sample beyond the cache is a request in every epoch: set "
+            "'data.loader.shuffle_block_size', or raise the limit\n");
+  EXPECT_EQ(dataset->singly, 1);
   EXPECT_EQ(said({.batch = 2, .shuffle = false}), "");
   EXPECT_EQ(said({.batch = 2, .shuffle_block_size = 16}), "");
+  EXPECT_EQ(dataset->singly, 1);
 }
 
 TEST(BlockPermutationTest, KeepsRunsInTheirBlocks) {

@@ -111,6 +111,35 @@ TEST_F(ObjectCacheTest, EntriesInUseStay) {
             "raise 'streaming.cache_limit'");
 }
 
+TEST_F(ObjectCacheTest, IfThereIsRoomEntriesOfThisRunStay) {
+  {
+    ObjectCache earlier(folder_.path("c"), 350);
+    get(earlier, "a");
+    get(earlier, "b");
+  }
+  make_old("a.object", 2);
+  make_old("b.object", 1);
+  ObjectCache cache(folder_.path("c"), 350);  // three entries
+  const auto has_room = [&](const std::string& key) {
+    return cache
+        .get_if_room(key, 100, "s3://b/" + key,
+                     [&](const ByteSink& write) {
+                       ++fetches_;
+                       write(bytes_of(std::string(100, key.front())));
+                     })
+        .has_value();
+  };
+  EXPECT_TRUE(has_room("a"));  // used now
+  EXPECT_TRUE(has_room("c"));
+  EXPECT_TRUE(has_room("d"));  // in place of b
+  EXPECT_FALSE(fs::exists(folder_.path("c/b.object")));
+  EXPECT_FALSE(has_room("e"));
+  EXPECT_FALSE(has_room("b"));
+  EXPECT_TRUE(has_room("a") && has_room("c") && has_room("d"));
+  EXPECT_EQ(fetches_, 4);
+  EXPECT_EQ(disk_bytes(), 324);
+}
+
 TEST_F(ObjectCacheTest, WaitsForRoom) {
   ObjectCache cache(folder_.path("c"), 250);
   SharedBytes a = get(cache, "a").map();

@@ -64,9 +64,9 @@ TEST_F(StreamedObjectsTest, ReadsAcrossBlocks) {
 TEST_F(StreamedObjectsTest, FetchesAnnouncedPartsAheadOnce) {
   const auto objects = open();
   std::vector<ObjectPart> parts;
-  objects->add_blocks(0, {kBlock - 5, kBlock + 20}, parts);
+  objects->add_parts(0, {kBlock - 5, kBlock + 20}, parts);
   ASSERT_EQ(parts.size(), 3U);
-  objects->add_blocks(0, {2 * kBlock + 1, 3}, parts);
+  objects->add_parts(0, {2 * kBlock + 1, 3}, parts);
   ASSERT_EQ(parts.size(), 3U);
   objects->read_ahead(parts);
   objects->read_ahead(parts);
@@ -79,8 +79,8 @@ TEST_F(StreamedObjectsTest, FetchesAnnouncedPartsAheadOnce) {
 TEST_F(StreamedObjectsTest, StopsAheadAtItsShareOfTheCache) {
   const auto objects = open(8 * kBlock);  // two blocks ahead
   std::vector<ObjectPart> parts;
-  objects->add_blocks(0, {0, 3 * kBlock}, parts);
-  objects->add_blocks(1, {0, 3 * kBlock}, parts);
+  objects->add_parts(0, {0, 3 * kBlock}, parts);
+  objects->add_parts(1, {0, 3 * kBlock}, parts);
   objects->read_ahead(parts);
   wait_for_requests(2);
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -96,12 +96,69 @@ TEST_F(StreamedObjectsTest, StopsAheadAtItsShareOfTheCache) {
 TEST_F(StreamedObjectsTest, ForgottenPartsAreNotFetched) {
   const auto objects = open(8 * kBlock);
   std::vector<ObjectPart> parts;
-  objects->add_blocks(0, {0, 3 * kBlock}, parts);
+  objects->add_parts(0, {0, 3 * kBlock}, parts);
   objects->read_ahead(parts);
   wait_for_requests(2);
   objects->forget_ahead();
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   EXPECT_EQ(requests_ + server_.take_log().size(), 2U);
+}
+
+/// Of a request in the server's log.
+int64_t bytes_of_request(const std::string& request) {
+  const size_t space = request.find(' '), dash = request.find('-', space);
+  return std::stoll(request.substr(dash + 1)) - std::stoll(request.substr(space)) + 1;
+}
+
+TEST_F(StreamedObjectsTest, BeyondTheCacheReadsWithoutLocalityAreFetchedAlone) {
+  constexpr int64_t kBytes = 1000, kReads = 600, kObject = 3 * kBlock + 10;
+  const auto objects = open(4 * kBlock);  // three blocks with their checksums
+  objects->read_singly();
+  EXPECT_EQ(objects->ahead_bytes(), kBlock);
+  std::vector<ObjectPart> parts;
+  for (int64_t i = 0; i < kReads; ++i) {
+    const int64_t first = i * 7919 * 331 % (kObject - kBytes);
+    objects->add_parts(static_cast<size_t>(i % 2), {first, kBytes}, parts);
+  }
+  ASSERT_EQ(parts.size(), static_cast<size_t>(kReads));
+  objects->read_ahead(parts);
+  std::string part(kBytes, ' ');
+  for (const ObjectPart& each : parts) {
+    objects->read(each.object, each.range.first, std::as_writable_bytes(std::span(part)));
+    const std::string& whole =
+        server_.objects[each.object == 0 ? "https://h/d/a" : "https://h/d/b"];
+    ASSERT_EQ(part, whole.substr(static_cast<size_t>(each.range.first), kBytes));
+  }
+  int64_t blocks = 0, singles = 0;
+  for (const std::string& request : server_.take_log()) {
+    ++(bytes_of_request(request) == kBytes ? singles : blocks);
+  }
+  EXPECT_EQ(blocks, 3);
+  EXPECT_GT(singles, kReads / 3);
+  EXPECT_LT(singles, kReads * 2 / 3);
+}
+
+TEST_F(StreamedObjectsTest, DataThatFitTheCacheAreFetchedInBlocks) {
+  const auto objects = open();
+  objects->read_singly();
+  std::string part(1, ' ');
+  objects->read(0, 7, std::as_writable_bytes(std::span(part)));
+  EXPECT_EQ(server_.take_log(), std::vector<std::string>{"https://h/d/a 0-1048575"});
+}
+
+TEST_F(StreamedObjectsTest, CachedBlocksAreNotFetchedAheadAgain) {
+  const auto objects = open();
+  std::vector<ObjectPart> parts;
+  objects->add_parts(0, {0, kBlock}, parts);
+  std::string part(1, ' ');
+  objects->read(0, 0, std::as_writable_bytes(std::span(part)));
+  std::filesystem::remove_all(folder_.path("c"));
+  std::filesystem::create_directory(folder_.path("c"));
+  server_.take_log();
+  objects->read_ahead(parts);
+  objects->read(0, 5, std::as_writable_bytes(std::span(part)));  // still mapped
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_TRUE(server_.take_log().empty());
 }
 
 TEST_F(StreamedObjectsTest, AnErrorAheadIsThatOfTheRead) {
