@@ -1,8 +1,10 @@
 #include "infer/generate.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/tensor.h>
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "core/api/sample_rng.h"
@@ -195,6 +197,26 @@ GeneratedTokens generate_tokens(LanguageModel& model, const std::vector<int64_t>
   generate_tokens(model, std::vector<std::vector<int64_t>>{prompt}, request,
                   [&](size_t, GeneratedTokens made) { out = std::move(made); });
   return out;
+}
+
+void generate_targets(EncoderDecoder& model, const std::vector<std::vector<int64_t>>& sources,
+                      const GenerationRequest& request,
+                      const std::function<void(size_t, GeneratedTokens)>& done) {
+  const at::NoGradGuard no_grad;
+  const EvalScope no_dropout(model);
+  const at::Device device = model.head_weight().device();
+  for (size_t i = 0; i < sources.size(); ++i) {
+    const at::Tensor source =
+        at::tensor(at::ArrayRef<int64_t>(sources[i].data(), sources[i].size())).to(device);
+    const std::unique_ptr<LanguageModel> decoder = model.decoder_of(source);
+    GenerationRequest one = request;
+    one.first_stream = request.streams.empty() ? request.first_stream + i : request.streams[i];
+    one.streams.clear();
+    if (request.on_token) {
+      one.on_token = [&request, i](size_t, int64_t token) { request.on_token(i, token); };
+    }
+    done(i, generate_tokens(*decoder, std::vector<int64_t>{model.start_token()}, one));
+  }
 }
 
 }  // namespace accel

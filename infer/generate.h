@@ -1,4 +1,5 @@
-// Continuation of texts by a language model: greedy decoding, sampling and beam search.
+// Continuation of texts by a language model, and targets of sources by an encoder-decoder: greedy
+// decoding, sampling and beam search.
 #pragma once
 
 #include <cstdint>
@@ -6,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "core/api/encoder_decoder.h"
 #include "core/api/model.h"
 #include "infer/generation_config.h"
 #include "infer/sequence_batch.h"
@@ -48,6 +50,12 @@ void generate_tokens(LanguageModel& model, const std::vector<std::vector<int64_t
 /// Of one prompt.
 GeneratedTokens generate_tokens(LanguageModel& model, const std::vector<int64_t>& prompt,
                                 const GenerationRequest& request);
+
+/// As generate_tokens(), the target of each source, of one token or more: the start token is the
+/// prompt of each, which lengths of the config count, and sources follow one another.
+void generate_targets(EncoderDecoder& model, const std::vector<std::vector<int64_t>>& sources,
+                      const GenerationRequest& request,
+                      const std::function<void(size_t, GeneratedTokens)>& done);
 
 /// Beam search of transformers for one prompt, whose logits are `logits` and last row of `batch`.
 GeneratedTokens search_beams(SequenceBatch& batch, const at::Tensor& logits,

@@ -43,9 +43,11 @@ GenerationConfig generation_config_of(const SamplingOptions& options) {
   return config;
 }
 
-ModelTexts::ModelTexts(LanguageModel& model, std::unique_ptr<TextCodec> codec, int64_t window,
+ModelTexts::ModelTexts(Model& model, std::unique_ptr<TextCodec> codec, int64_t window,
                        std::set<int64_t> ends, StagedForward staged)
     : model_(model),
+      language_(dynamic_cast<LanguageModel*>(&model)),
+      encoder_decoder_(dynamic_cast<EncoderDecoder*>(&model)),
       codec_(std::move(codec)),
       window_(window),
       ends_(std::move(ends)),
@@ -85,7 +87,10 @@ void ModelTexts::check_tokens(const std::vector<std::vector<int64_t>>& prompts) 
   if (staged_) return;  // the ranks of other stages have no vocabulary
   const auto* divided = dynamic_cast<const TensorParallel*>(&model_);
   const DividedVocabulary vocabulary = divided ? divided->vocabulary() : DividedVocabulary();
-  const int64_t size = vocabulary.ranks ? vocabulary.size : model_.head_weight().size(0);
+  const auto rows = [this] {
+    return (language_ ? language_->head_weight() : encoder_decoder_->head_weight()).size(0);
+  };
+  const int64_t size = vocabulary.ranks ? vocabulary.size : rows();
   for (const auto& prompt : prompts) {
     const auto beyond =
         std::find_if(prompt.begin(), prompt.end(), [size](int64_t token) { return token >= size; });
@@ -110,7 +115,9 @@ void ModelTexts::generate(const std::vector<std::vector<int64_t>>& prompts,
     };
   }
   std::vector<TextStream> streams;
-  for (const auto& prompt : prompts) streams.emplace_back(*codec_, prompt);
+  for (const auto& prompt : prompts) {
+    streams.emplace_back(*codec_, language_ ? prompt : std::vector<int64_t>());
+  }
   std::vector<std::string> texts(prompts.size());
   const auto write = [&](size_t i, const std::string& piece) {
     if (piece.empty()) return;
@@ -119,7 +126,7 @@ void ModelTexts::generate(const std::vector<std::vector<int64_t>>& prompts,
   };
   const bool has_beams = request.config.num_beams > 1;
   request.on_token = [&](size_t i, int64_t token) { write(i, streams[i].add(token)); };
-  generate_tokens(model_, prompts, request, [&](size_t i, GeneratedTokens completion) {
+  generate_all(prompts, request, [&](size_t i, GeneratedTokens completion) {
     for (size_t k = 0; has_beams && k < completion.tokens.size(); ++k) {
       write(i, streams[i].add(completion.tokens[k]));
     }
@@ -129,6 +136,13 @@ void ModelTexts::generate(const std::vector<std::vector<int64_t>>& prompts,
   });
 }
 
+void ModelTexts::generate_all(const std::vector<std::vector<int64_t>>& prompts,
+                              const GenerationRequest& request,
+                              const std::function<void(size_t, GeneratedTokens)>& done) const {
+  if (language_) return generate_tokens(*language_, prompts, request, done);
+  generate_targets(*encoder_decoder_, prompts, request, done);
+}
+
 std::vector<SampledCompletion> ModelTexts::sample(std::span<const SampledPrompt> prompts,
                                                   const CompletionOptions& options) {
   GenerationRequest request{.config = generation_config_of(options),
@@ -136,6 +150,7 @@ std::vector<SampledCompletion> ModelTexts::sample(std::span<const SampledPrompt>
                             .batch_size = static_cast<int64_t>(prompts.size())};
   request.config.min_p = options.min_p;
   request.config.repetition_penalty = options.repetition_penalty;
+  request.config.num_beams = options.num_beams;
   std::vector<std::vector<int64_t>> tokens;
   for (const SampledPrompt& prompt : prompts) {
     tokens.push_back(prompt.tokens);
@@ -145,13 +160,13 @@ std::vector<SampledCompletion> ModelTexts::sample(std::span<const SampledPrompt>
   generate(tokens, std::move(request), {.done = [&](size_t i, Completion&& completion) {
              out[i] = {std::move(completion.tokens), std::move(completion.text),
                        completion.end == GenerationEnd::kToken};
-             if (out[i].ended) out[i].tokens.push_back(completion.end_token);
+             if (completion.end_token >= 0) out[i].tokens.push_back(completion.end_token);
            }});
   return out;
 }
 
 bool ModelTexts::is_cached() const {
-  return dynamic_cast<const CachedDecoder*>(&model_) != nullptr;
+  return encoder_decoder_ || dynamic_cast<const CachedDecoder*>(&model_) != nullptr;
 }
 
 void ModelTexts::add_ends(GenerationConfig& config) const {
@@ -160,18 +175,21 @@ void ModelTexts::add_ends(GenerationConfig& config) const {
 
 int64_t ModelTexts::context() const {
   const auto* decoder = dynamic_cast<const CachedDecoder*>(&model_);
-  return decoder ? decoder->longest() : window_;
+  if (decoder) return decoder->longest();
+  return language_ ? window_ : 0;
+}
+
+bool generates_texts(const Model& model) {
+  return dynamic_cast<const LanguageModel*>(&model) || dynamic_cast<const EncoderDecoder*>(&model);
 }
 
 std::unique_ptr<ModelTexts> texts_of(Model& model, const Node& recipe, const DataShape& data,
                                      const StagedForward& staged) {
-  auto* language = dynamic_cast<LanguageModel*>(&model);
-  if (!language) return nullptr;
+  if (!generates_texts(model)) return nullptr;
   std::unique_ptr<TextCodec> codec = codec_of_data(recipe, data);
   if (!codec) return nullptr;
   const int64_t window = data.input.empty() ? 0 : data.input.front();
-  return std::make_unique<ModelTexts>(*language, std::move(codec), window, std::set<int64_t>(),
-                                      staged);
+  return std::make_unique<ModelTexts>(model, std::move(codec), window, std::set<int64_t>(), staged);
 }
 
 }  // namespace accel

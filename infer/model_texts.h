@@ -1,4 +1,4 @@
-// Text generation: a language model with the codec of its training data.
+// Text generation: a language model or an encoder-decoder with the codec of its training data.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ namespace accel {
 /// The config of `options`: temperature 0 is greedy decoding.
 GenerationConfig generation_config_of(const SamplingOptions& options);
 
-/// The continuation of one prompt.
+/// The continuation of one prompt, or the target of one source, which are prompts here too.
 struct Completion {
   std::string text;  ///< without the prompt
   std::vector<int64_t> tokens;
@@ -41,17 +41,21 @@ struct TextReceiver {
 
 class ModelTexts final : public TextGenerator, public CompletionSampler {
  public:
-  /// `window`: tokens per training sample; 0: unknown. `ends`: end tokens besides the codec's.
-  /// `staged`: see GenerationRequest. The model outlives this.
-  ModelTexts(LanguageModel& model, std::unique_ptr<TextCodec> codec, int64_t window,
+  /// `model`: one that generates_texts(). `window`: tokens per training sample; 0: unknown. `ends`:
+  /// end tokens besides the codec's. `staged`: see GenerationRequest. The model outlives this.
+  ModelTexts(Model& model, std::unique_ptr<TextCodec> codec, int64_t window,
              std::set<int64_t> ends = {}, StagedForward staged = {});
 
   void check_prompt(const std::string& prompt) const override { tokens_of(prompt); }
+  bool continues_prompts() const override { return language_ != nullptr; }
   GeneratedText generate(const std::string& prompt, const SamplingOptions& options,
                          uint64_t stream) override;
 
   std::vector<SampledCompletion> sample(std::span<const SampledPrompt> prompts,
                                         const CompletionOptions& options) override;
+  std::string text_of(std::span<const int64_t> tokens) const override {
+    return codec_->decode(tokens);
+  }
   int64_t max_context() const override { return context(); }
   bool is_cached() const override;
   bool has_end_token() const override { return !ends_.empty(); }
@@ -74,14 +78,23 @@ class ModelTexts final : public TextGenerator, public CompletionSampler {
   /// Throws Error (kRecipe) for a token beyond the model's vocabulary.
   void check_tokens(const std::vector<std::vector<int64_t>>& prompts) const;
 
-  LanguageModel& model_;
+  void generate_all(const std::vector<std::vector<int64_t>>& prompts,
+                    const GenerationRequest& request,
+                    const std::function<void(size_t, GeneratedTokens)>& done) const;
+
+  Model& model_;
+  LanguageModel* language_;          ///< null: `encoder_decoder_`
+  EncoderDecoder* encoder_decoder_;  ///< null: `language_`
   std::unique_ptr<TextCodec> codec_;
   int64_t window_;
   std::set<int64_t> ends_;
   StagedForward staged_;
 };
 
-/// Null for a model that is no language model, or data without text. `staged`: see
+/// Whether it is a language model or an encoder-decoder.
+bool generates_texts(const Model& model);
+
+/// Null for a model that does not, or data without text. `staged`: see
 /// GenerationRequest. Throws DataError.
 std::unique_ptr<ModelTexts> texts_of(Model& model, const Node& recipe, const DataShape& data,
                                      const StagedForward& staged);

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <filesystem>
+#include <optional>
 
 #include <ATen/ops/zeros.h>
 #include <c10/core/GradMode.h>
@@ -16,14 +17,17 @@
 #include "core/recipe/codec.h"
 #include "core/recipe/deprecated_names.h"
 #include "core/recipe/override.h"
+#include "infer/model_texts.h"
 #include "models/layers/input_spec.h"
 #include "models/layers/module_state.h"
+#include "train/job/build_completions.h"
 #include "train/job/build_data.h"
 #include "train/job/build_job.h"
 #include "train/job/build_strategy.h"
 #include "train/job/model_fit.h"
 #include "train/job/torch_setup.h"
 #include "train/step/device_batches.h"
+#include "train/tasks/generates_targets.h"
 #include "train/tasks/multi_label.h"
 
 namespace accel {
@@ -91,6 +95,7 @@ constexpr auto kRegression = "regression";
 constexpr auto kCausalLm = "causal_lm";
 constexpr auto kTokenClassification = "token_classification";
 constexpr auto kQuestionAnswering = "question_answering";
+constexpr auto kSeq2Seq = "seq2seq";
 
 std::string class_name(const DataShape& data, int64_t number) {
   return data.labels.empty() ? std::to_string(number) : data.labels.at(static_cast<size_t>(number));
@@ -288,6 +293,7 @@ std::unique_ptr<Job> evaluation_job(EvaluationParts parts, const Registry& regis
   job->trainable_models = {job->model.get()};
   job->optimizers.push_back({kRecipeOptimizer, {}, {}, make_single(), nullptr});
   build_metrics(*job, registry);
+  build_targets(*job, [&] { return texts_of(*job->model, job->resolved, job->data, nullptr); });
   return job;
 }
 
@@ -316,12 +322,12 @@ void pass_on(const std::vector<std::string>& texts,
 void check_predicts(const TrainedModel& trained) {
   const std::string& task = trained.recipe.task.type;
   for (const char* known : {kClassification, kMultiLabelTask, kRegression, kCausalLm,
-                            kTokenClassification, kQuestionAnswering}) {
+                            kTokenClassification, kQuestionAnswering, kSeq2Seq}) {
     if (task == known) return;
   }
   throw Error(ExitCode::kRecipe, text("'predict' does not support the task '{}'", task),
               "it supports classification, multi_label_classification, regression, causal_lm, "
-              "token_classification and question_answering; use 'evaluate'");
+              "token_classification, question_answering and seq2seq; use 'evaluate'");
 }
 
 namespace {
@@ -335,6 +341,48 @@ Batch with_blank_targets(const Batch& batch, const DataShape& data) {
   out.targets = at::zeros(shape, at::TensorOptions(at::kFloat).device(batch.inputs.device()));
   return out;
 }
+
+/// The number of a sample, and its name if it has one.
+Json row_json(const Dataset& dataset, int64_t row) {
+  Json out = {{"row", row}};
+  if (const std::string name = dataset.name(row); !name.empty()) out["name"] = name;
+  return out;
+}
+
+std::string json_text_line(const Json& line) {
+  return line.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
+}
+
+/// Writes the targets that an encoder-decoder generates.
+class TargetLines {
+ public:
+  /// None for another task.
+  static std::optional<TargetLines> of(const TrainedModel& trained, const Task& task) {
+    const auto* generates = dynamic_cast<const GeneratesTargets*>(&task);
+    if (!generates) return std::nullopt;
+    return TargetLines(texts_of(*trained.model, trained.resolved, trained.data, nullptr),
+                       generates->target_options());
+  }
+
+  /// A line for each of the first `count` samples of a batch.
+  std::string lines(const Dataset& dataset, const Batch& batch, int64_t count) const {
+    const std::vector<SampledCompletion> made = sample_targets(*texts_, options_, batch);
+    std::string out;
+    for (size_t i = 0; i < static_cast<size_t>(count); ++i) {
+      Json line = row_json(dataset, batch.ids[i]);
+      line["prediction"] = made[i].text;
+      out += json_text_line(line);
+    }
+    return out;
+  }
+
+ private:
+  TargetLines(std::unique_ptr<ModelTexts> texts, CompletionOptions options)
+      : texts_(std::move(texts)), options_(std::move(options)) {}
+
+  std::unique_ptr<ModelTexts> texts_;
+  CompletionOptions options_;
+};
 
 /// The run's transforms without those of targets, which the rows lack.
 std::vector<Ref<Transform>> input_transforms(const TrainedModel& trained) {
@@ -358,6 +406,7 @@ void predict(const TrainedModel& trained, const std::shared_ptr<const Dataset>& 
   const auto precision =
       make_precision(trained.recipe.accelerator.mixed_precision, options.device, ScalerOptions{});
   const auto task = build(trained.recipe.task, TaskContext{trained.data});
+  const std::optional<TargetLines> targets = TargetLines::of(trained, *task);
   const c10::NoGradGuard no_grad;
   while (loader.has_next()) {
     const GlobalBatch global_batch = loader.next();
@@ -366,6 +415,11 @@ void predict(const TrainedModel& trained, const std::shared_ptr<const Dataset>& 
     for (size_t k = 0; k < batches.list().size(); ++k) {
       const Batch& batch = batches.list()[k];
       const AutocastScope casts = precision->autocast();
+      const int64_t counted = global_batch.micro_batches[k].valid();
+      if (targets) {
+        lines += targets->lines(*dataset, batch, counted);
+        continue;
+      }
       // The task standardizes the targets of a regression, so the model's output is not in their
       // units.
       const auto compute = [&](size_t /*stage*/) {
@@ -374,16 +428,14 @@ void predict(const TrainedModel& trained, const std::shared_ptr<const Dataset>& 
         return task->evaluate(*trained.model, with_blank_targets(batch, trained.data)).output;
       };
       const at::Tensor result = options.staged ? options.staged(batch.inputs, compute) : compute(0);
-      for (int64_t i = 0; i < global_batch.micro_batches[k].valid(); ++i) {
-        const int64_t row = batch.ids[static_cast<size_t>(i)];
-        Json out = {{"row", row}};
-        if (const std::string name = dataset->name(row); !name.empty()) out["name"] = name;
+      for (int64_t i = 0; i < counted; ++i) {
+        Json out = row_json(*dataset, batch.ids[static_cast<size_t>(i)]);
         if (texts) {
           add_loss(result, task->weight(batch), out);
         } else {
           add_output(trained, result[i].to(at::kFloat), batch.targets[i], options, out);
         }
-        lines += out.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
+        lines += json_text_line(out);
       }
     }
     pass_on(options.ranks.gather(lines), line);

@@ -7,6 +7,7 @@
 #include "core/base/json_text.h"
 #include "core/base/text.h"
 #include "core/base/utf8.h"
+#include "data/datasets/text/truncation.h"
 #include "text/tokenizer.h"
 #include "text/unicode.h"
 
@@ -108,6 +109,39 @@ class TokenizerCodec final : public TextCodec {
   bool with_special_;
 };
 
+class SourceCodec final : public TextCodec {
+ public:
+  explicit SourceCodec(const SourceTexts& texts)
+      : texts_(texts), tokenizer_(load_tokenizer(texts.tokenizer)) {
+    const std::optional<int32_t> eos = tokenizer_->special().eos;
+    if (texts.append_eos && eos) end_ = tokenizer_->token(*eos);
+  }
+
+  std::vector<int64_t> encode(const std::string& text) const override {
+    std::string whole = texts_.prefix + text;
+    if (!whole.ends_with(end_)) whole += end_;
+    const std::vector<int32_t> ids =
+        texts_.max_length > 0
+            ? encode_cut(*tokenizer_, whole, cut_for(*tokenizer_, {texts_.max_length})).ids
+            : tokenizer_->encode(whole);
+    return {ids.begin(), ids.end()};
+  }
+  std::string decode(std::span<const int64_t> ids) const override {
+    const std::vector<int32_t> narrow(ids.begin(), ids.end());
+    return tokenizer_->decode(narrow);
+  }
+  std::set<int64_t> ends() const override {
+    const std::optional<int32_t> end = tokenizer_->special().eos;
+    return end ? std::set<int64_t>{*end} : std::set<int64_t>{};
+  }
+  std::vector<int64_t> beginning() const override { return {}; }
+
+ private:
+  SourceTexts texts_;
+  std::shared_ptr<const Tokenizer> tokenizer_;
+  std::string end_;
+};
+
 const std::string* text_at(const Node& dataset, const char* key) {
   const Node::Entry* entry = dataset.find(key);
   const Scalar* scalar = entry ? entry->node.scalar() : nullptr;
@@ -131,12 +165,26 @@ std::unique_ptr<TextCodec> codec_of_data(const Node& recipe, const DataShape& da
   if (!dataset || data.vocab == 0) return nullptr;
   const std::string* type = text_at(*dataset, "type");
   const bool one_text = type && *type == "text";
+  if (type && *type == "text_to_text") {
+    const auto value = [&](const char* key) {
+      const std::string* found = text_at(*dataset, key);
+      return found ? *found : std::string();
+    };
+    return codec_of_sources({.tokenizer = value("tokenizer"),
+                             .prefix = value("source_prefix"),
+                             .max_length = data.input.empty() ? 0 : data.input.front(),
+                             .append_eos = value("append_eos") == "true"});
+  }
   if (const std::string* tokenizer = text_at(*dataset, "tokenizer")) {
     return codec_of_tokenizer(*tokenizer, !one_text);  // one long text has no special tokens
   }
   if (!one_text) return nullptr;
   if (data.labels.empty()) return std::make_unique<ByteCodec>();
   return std::make_unique<CharacterCodec>(data.labels);
+}
+
+std::unique_ptr<TextCodec> codec_of_sources(const SourceTexts& texts) {
+  return std::make_unique<SourceCodec>(texts);
 }
 
 std::string named_in_data(const Node& recipe, const char* key) {

@@ -34,6 +34,17 @@ class TextCodec {
 /// tokenizer.
 std::unique_ptr<TextCodec> codec_of_data(const Node& recipe, const DataShape& data);
 
+/// How the sources of an encoder-decoder become tokens.
+struct SourceTexts {
+  std::string tokenizer;    ///< a tokenizer.json, or a folder with one
+  std::string prefix = {};  ///< before each source
+  int64_t max_length = 0;   ///< tokens beyond which a source is cut; 0: none
+  bool append_eos = false;  ///< whether the end token follows a source that does not end with it
+};
+
+/// A codec of complete texts, with the special tokens of their ends. Throws DataError.
+std::unique_ptr<TextCodec> codec_of_sources(const SourceTexts& texts);
+
 /// The path under `key`, such as "tokenizer", of a recipe's training data; empty without one.
 std::string named_in_data(const Node& recipe, const char* key);
 

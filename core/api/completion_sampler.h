@@ -15,6 +15,7 @@ namespace accel {
 struct CompletionOptions : SamplingOptions {
   std::optional<double> min_p = {};  ///< see infer/generation_config.h
   double repetition_penalty = 1;     ///< see infer/generation_config.h
+  int64_t num_beams = 1;             ///< more than 1: beam search, without sampling
 };
 
 struct SampledPrompt {
@@ -38,6 +39,8 @@ class CompletionSampler {
   /// DivergedError for non-finite logits.
   virtual std::vector<SampledCompletion> sample(std::span<const SampledPrompt> prompts,
                                                 const CompletionOptions& options) = 0;
+  /// The text of tokens, without special ones.
+  virtual std::string text_of(std::span<const int64_t> tokens) const = 0;
   /// Tokens that the model sees at most; 0: unlimited.
   virtual int64_t max_context() const = 0;
   /// Whether the model has a key-value cache.

@@ -29,6 +29,9 @@ class TextGenerator {
   /// uninitialized.
   virtual void check_prompt(const std::string& prompt) const = 0;
 
+  /// Whether texts continue their prompts; false: they are targets of these.
+  virtual bool continues_prompts() const { return true; }
+
   /// The continuation of `prompt`: a function of the weights, the prompt, the options and `stream`,
   /// which separates random streams of one seed. Restores the model's mode and libtorch's
   /// generators. Throws as check_prompt(), and DivergedError for non-finite logits.

@@ -38,8 +38,9 @@ bool is_of_tokens(const Array& target) {
   return target.type() == DType::kI64;
 }
 
-/// Throws unless input, target and segments of a padded sample have one length.
-void require_sequence(const Sample& sample, int64_t id) {
+/// Throws unless input, segments and, by `target_length`, target of a padded sample have one
+/// length.
+void require_sequence(const Sample& sample, TargetLength target_length, int64_t id) {
   if (!is_sequence(sample.input)) {
     throw DataError(
         text("the input of sample {} is {}, not a sequence of tokens", id, describe(sample.input)),
@@ -50,6 +51,12 @@ void require_sequence(const Sample& sample, int64_t id) {
     throw DataError(text("{} of sample {} is {}, but its input is {}", part, id, describe(value),
                          describe(sample.input)));
   };
+  if (target_length == TargetLength::kOwn) {
+    if (is_sequence(sample.target)) return check("the division into texts", sample.segments);
+    throw DataError(text("the target of sample {} is {}, not a sequence of tokens", id,
+                         describe(sample.target)),
+                    "targets of unequal length are I64 [length], with a token at least");
+  }
   if (is_of_tokens(sample.target)) check("the target", sample.target);
   check("the division into texts", sample.segments);
 }
@@ -67,34 +74,37 @@ Array lengthened(const Array& value, int64_t length, int64_t fill) {
 
 }  // namespace
 
-Collator::Collator(int64_t size, std::optional<Padding> padding) : size_(size), padding_(padding) {
+Collator::Collator(int64_t size, std::optional<Padding> padding, TargetLength target_length)
+    : size_(size), padding_(padding), target_length_(target_length) {
   batch_.ids.reserve(static_cast<size_t>(size));
 }
 
 void Collator::add(const Sample& sample, int64_t id) {
   if (!padding_) return stack(sample, id);
-  require_sequence(sample, id);
+  require_sequence(sample, target_length_, id);
   held_.push_back({sample, id});
 }
 
 HostBatch Collator::finish() && {
   if (!padding_) return std::move(batch_);
-  const int64_t length = padded_length();
+  const int64_t length = padded_length(&Sample::input);
+  const bool is_own = target_length_ == TargetLength::kOwn;
+  const int64_t target_length = is_own ? padded_length(&Sample::target) : length;
   batch_.lengths = Array(DType::kI64, {size_});
   for (size_t i = 0; i < held_.size(); ++i) {
     const auto& [sample, id] = held_[i];
     batch_.lengths.mutable_as<int64_t>()[i] = sample.input.count();
-    stack(
-        {lengthened(sample.input, length, padding_->input),
-         lengthened(sample.target, length, kIgnoredTarget), lengthened(sample.segments, length, 0)},
-        id);
+    stack({lengthened(sample.input, length, padding_->input),
+           lengthened(sample.target, target_length, kIgnoredTarget),
+           lengthened(sample.segments, length, 0)},
+          id);
   }
   return std::move(batch_);
 }
 
-int64_t Collator::padded_length() const {
+int64_t Collator::padded_length(Array Sample::*part) const {
   int64_t longest = 1;
-  for (const Held& held : held_) longest = std::max(longest, held.sample.input.count());
+  for (const Held& held : held_) longest = std::max(longest, (held.sample.*part).count());
   return (longest - 1) / padding_->multiple * padding_->multiple + padding_->multiple;
 }
 

@@ -25,14 +25,18 @@ struct HostBatch {
   int64_t valid() const { return static_cast<int64_t>(ids.size()) - padded; }
 };
 
+/// Length of padded targets with a dimension: that of their inputs, or their own.
+enum class TargetLength { kOfInput, kOwn };
+
 /// Stacks `size` samples. With `padding`, lengths may differ, and samples are held until all are
 /// added.
 class Collator {
  public:
-  explicit Collator(int64_t size, std::optional<Padding> padding = {});
+  explicit Collator(int64_t size, std::optional<Padding> padding = {},
+                    TargetLength target_length = TargetLength::kOfInput);
 
   /// Adds a sample. Throws DataError if type or shape differ from the first one, or, with padding,
-  /// if its parts are not sequences of one length.
+  /// if its parts are not sequences of these lengths.
   void add(const Sample& sample, int64_t id);
   /// The batch, after `size` samples.
   HostBatch finish() &&;
@@ -45,10 +49,11 @@ class Collator {
 
   void stack(const Sample& sample, int64_t id);
   void put(const char* part, const Array& value, Array& stack);
-  int64_t padded_length() const;
+  int64_t padded_length(Array Sample::*part) const;
 
   int64_t size_;
   std::optional<Padding> padding_;
+  TargetLength target_length_;
   std::vector<Held> held_;  // with padding only
   HostBatch batch_;
 };

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/api/target_sequences.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/base/text.h"
@@ -181,7 +182,9 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset,
                         .length_group = options.group_by_length ? options.batch : 0}),
       samples_ahead_(samples_ahead_of(*dataset_, options)) {
   require_sane(options_);
-  padding_ = shape().padding;
+  const DataShape padded = shape();
+  padding_ = padded.padding;
+  if (has_target_sequences(padded)) target_length_ = TargetLength::kOwn;
   const int64_t size = draws_.size();
   if (size == 0) throw DataError("the dataset holds no samples");
   samples_per_epoch_ = options_.drop_last ? size - size % options_.batch : size;
@@ -350,7 +353,7 @@ HostBatch Loader::make_batch(int64_t ticket, HostBatch done) {
     batch = gather(std::move(ids), std::move(done));
   } else {
     done = {};  // frees its blocks for reuse
-    Collator collator(share.size, padding_);
+    Collator collator(share.size, padding_, target_length_);
     for (int64_t j = 0; j < share.size; ++j) {
       collator.add(make_sample(epoch, draw_of(j)), wrapped(draw_of(j), ids_));
     }

@@ -105,6 +105,7 @@ class Loader {
   LoaderOptions options_;                   // fixed when threads start
   const int64_t ids_;                       // size of the dataset
   std::optional<Padding> padding_;
+  TargetLength target_length_ = TargetLength::kOfInput;
   EpochSampler draws_;
   SampleOrder accounted_draws_;
   int64_t accounted_epoch_ = -1;  // epoch of accounted_draws_

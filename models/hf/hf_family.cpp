@@ -213,10 +213,11 @@ std::string weights_fingerprint(const Node& resolved) {
   return out;
 }
 
-void report_config(HfConfig& config, bool reads_quantized, const Node& weights, Reading& reading) {
-  config.want("is_encoder_decoder", false, kNotBuilt);
+void report_config(HfConfig& config, const HfConfigSections& read, const Node& weights,
+                   Reading& reading) {
+  if (!read.encoder_decoder) config.want("is_encoder_decoder", false, kNotBuilt);
   config.want("pruned_heads", nlohmann::json::object(), kNotBuilt);
-  if (!reads_quantized) config.want("quantization_config", nullptr, kNotBuilt);
+  if (!read.quantized) config.want("quantization_config", nullptr, kNotBuilt);
   config.ignore({"problem_type"});  // of classifiers, which read it
   for (const std::string& problem : config.problems()) {
     reading.problems.error(weights.where, problem);

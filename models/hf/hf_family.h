@@ -71,8 +71,14 @@ Node with_folder_options(const Node& given, const Node& folder, const Node& own,
 /// be read or its type does not belong to `family`.
 std::optional<HfConfig> config_for(const Node& weights, const std::string& folder,
                                    const HfFamily::Table& family, Reading& reading);
-/// `reads_quantized`: `quantization_config` has been read.
-void report_config(HfConfig& config, bool reads_quantized, const Node& weights, Reading& reading);
+/// What a family reads besides the keys of all families.
+struct HfConfigSections {
+  bool quantized;        ///< `quantization_config`
+  bool encoder_decoder;  ///< `is_encoder_decoder`
+};
+/// Reports the config's problems, and keys that nothing has read.
+void report_config(HfConfig& config, const HfConfigSections& read, const Node& weights,
+                   Reading& reading);
 
 /// Compares the class names of the data with the config's `id2label`. Throws DataError for the same
 /// names in another order, in which a trained head would have other classes; warns of others.

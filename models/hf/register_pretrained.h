@@ -25,6 +25,8 @@ namespace accel {
 ///   static void to_config(const Options&, const WeightShapes&, nlohmann::json&);
 ///   static HfNames names(const Options&);
 ///   static constexpr bool kGenerates;
+/// of an encoder-decoder
+///   static constexpr bool kIsEncoderDecoder = true;
 /// and optionally, for a written config that names classes of these files in `auto_map`,
 ///   static PythonFiles python_files(const nlohmann::json& config);
 /// and, for a model of llama.cpp's,
@@ -73,7 +75,7 @@ class RegisterPretrained : Registration {
       Options theirs = T::from_config(*config);
       if constexpr (HasQuantization<Options>) theirs.quantization = quantization_in(*config);
       if constexpr (HasDecoderHead<Options>) fit_folder_to_head(options, theirs);
-      report_config(*config, HasQuantization<Options>, weights, reading);
+      report_config(*config, {HasQuantization<Options>, kIsEncoderDecoder}, weights, reading);
       if (reading.problems.size() != before) return {};
       given = with_folder_options(given, schema.write(theirs), schema.write(options, &given),
                                   schema.info(), reading);
@@ -139,6 +141,7 @@ class RegisterPretrained : Registration {
     return {};
   }
   static constexpr bool kHasGguf = requires { &T::gguf; };
+  static constexpr bool kIsEncoderDecoder = requires { T::kIsEncoderDecoder; };
 
   static constexpr HfFamily::Table kTable = {
       T::kName,         &T::reads,   &prepare,

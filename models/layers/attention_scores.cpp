@@ -16,12 +16,15 @@ at::Tensor repeated(const at::Tensor& x, int64_t heads) {
   return x.size(1) == heads ? x : x.repeat_interleave(heads / x.size(1), 1);
 }
 
-at::Tensor capped_attention(const AttentionInputs& inputs, const AttentionScores& scores) {
+/// With scores in memory, for what ATen's operator cannot do.
+at::Tensor written_attention(const AttentionInputs& inputs, const AttentionScores& scores) {
   const int64_t heads = inputs.query.size(1), tokens = inputs.query.size(2);
   const double usual = 1 / std::sqrt(static_cast<double>(inputs.query.size(3)));
   const at::Tensor key = repeated(inputs.key, heads).transpose(2, 3);
-  at::Tensor x = inputs.query.matmul(key).mul(scores.scale.value_or(usual));
-  x = x.div(scores.softcap).tanh().mul(scores.softcap);
+  at::Tensor x = inputs.query.matmul(key);
+  if (const double scale = scores.scale.value_or(usual); scale != 1) x = x.mul(scale);
+  if (scores.softcap > 0) x = x.div(scores.softcap).tanh().mul(scores.softcap);
+  if (scores.bias.defined()) x = x.add(scores.bias);
   const at::Tensor mask =
       inputs.mask.defined() || !inputs.is_causal ? inputs.mask : window_mask(tokens, 0, x.device());
   if (mask.defined()) {
@@ -35,7 +38,7 @@ at::Tensor capped_attention(const AttentionInputs& inputs, const AttentionScores
 }  // namespace
 
 at::Tensor scored_attention(const AttentionInputs& inputs, const AttentionScores& scores) {
-  if (scores.softcap > 0) return capped_attention(inputs, scores);
+  if (scores.softcap > 0 || scores.bias.defined()) return written_attention(inputs, scores);
   const auto mask = inputs.mask.defined() ? std::optional(inputs.mask) : std::nullopt;
   return at::scaled_dot_product_attention(
       inputs.query, inputs.key, inputs.value, mask, scores.dropout, inputs.is_causal, scores.scale,

@@ -15,6 +15,8 @@ struct AttentionScores {
   /// The last tokens that a token attends to, with itself (Mistral 7B, arXiv:2310.06825); 0: all.
   int64_t window = 0;
   double dropout = 0;  ///< of attention weights
+  /// Added to scaled scores, broadcast to [batch, heads, tokens, keys]; undefined: nothing.
+  at::Tensor bias = {};
 };
 
 struct AttentionInputs {

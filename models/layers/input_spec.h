@@ -10,11 +10,12 @@ class Model;
 /// The output of a text model.
 enum class TextOutput {
   kUnknown,
-  kNextToken,    ///< next token at each position, causal
-  kHiddenToken,  ///< masked tokens, bidirectional
-  kLabels,       ///< a label of each token
-  kSpan,         ///< logits of the first and the last token of an answer
-  kWhole,        ///< classes or numbers of the whole text
+  kNextToken,       ///< next token at each position, causal
+  kHiddenToken,     ///< masked tokens, bidirectional
+  kLabels,          ///< a label of each token
+  kSpan,            ///< logits of the first and the last token of an answer
+  kWhole,           ///< classes or numbers of the whole text
+  kTargetSequence,  ///< next token at each position of a target sequence
 };
 
 /// Implemented by models that can validate data before a run.

@@ -10,6 +10,7 @@
 #include "core/base/utf8.h"
 #include "data/datasets/label_map.h"
 #include "runner/draft/rows_plan.h"
+#include "runner/draft/target_texts.h"
 #include "runner/draft/text_model.h"
 #include "runner/draft/training_moments.h"
 
@@ -172,6 +173,10 @@ bool is_preference(const RowsPlan& plan) {
   return plan.kind == RowsKind::kPreference || plan.kind == RowsKind::kUnpaired;
 }
 
+bool is_of_one_file(const RowsPlan& plan) {
+  return plan.kind == RowsKind::kTagged || plan.kind == RowsKind::kTargets;
+}
+
 /// The keys whose texts train a tokenizer.
 std::vector<std::string> tokenizer_fields(const RowsPlan& plan) {
   std::vector<std::string> fields = plan.texts;
@@ -294,6 +299,10 @@ void choose_task(const SniffedRows& rows, const RowsPlan& plan, RecipeDraft& dra
       draft.task = "causal_lm";
       draft.metric = "perplexity";
       return;
+    case RowsKind::kTargets:
+      draft.task = "{type: seq2seq, predict_with_generate: true}";
+      draft.metric = "rouge, bleu, perplexity";
+      return;
     case RowsKind::kLabel:
       draft.task = plan.is_number ? "regression" : "classification";
       draft.metric = plan.is_number ? "mae" : "accuracy";
@@ -330,6 +339,8 @@ std::string title_of(const RowsPlan& plan, const std::string& name) {
       return text("Learns which answers of {} are desirable.", name);
     case RowsKind::kTagged:
       return text("Tags the words of {}.", name);
+    case RowsKind::kTargets:
+      return text("Predicts '{}' from the texts of {}.", plan.target, name);
   }
   return "";
 }
@@ -340,6 +351,7 @@ std::vector<std::string> kind_lines(const SniffedRows& rows, const RowsPlan& pla
   if (plan.kind == RowsKind::kChat || plan.kind == RowsKind::kPair)
     return chat_lines(rows, plan, draft);
   if (is_preference(plan)) return preference_lines(rows, plan, draft);
+  if (plan.kind == RowsKind::kTargets) return target_lines(rows, plan);
   std::vector<std::string> lines;
   if (plan.kind == RowsKind::kLabel) {
     lines = label_lines(plan);
@@ -374,12 +386,13 @@ void draft_dataset(const SniffedRows& rows, const RowsPlan& plan, const RowsSour
                            : plan.kind == RowsKind::kPreference ? "preference"
                            : plan.kind == RowsKind::kUnpaired   ? "unpaired"
                            : plan.kind == RowsKind::kTagged     ? "token_classification"
+                           : plan.kind == RowsKind::kTargets    ? "text_to_text"
                                                                 : "jsonl";
   const bool windows = plan.kind == RowsKind::kText && !rows.columns;
   if (windows) {
     draft_documents(rows, plan, source, draft);
   } else {
-    const bool by_file = source.type.empty() || plan.kind == RowsKind::kTagged;
+    const bool by_file = source.type.empty() || is_of_one_file(plan);
     draft.train = {"type: " + (by_file ? type : source.type)};
     append_lines(draft.train, source.train);
     draft.train.push_back(kTokenizerLine);
@@ -429,14 +442,16 @@ void add_alternatives(const SniffedRows& rows, const RowsPlan& plan, RecipeDraft
 
 RecipeDraft draft_of_rows(const SniffedRows& rows, const RowsSource& source,
                           const DraftRequest& request) {
-  const RowsPlan plan = plan_rows(rows, request);
+  const bool to_text = is_encoder_decoder(request.model);
+  const RowsPlan plan =
+      to_text ? plan_for_targets(plan_rows(rows, request)) : plan_rows(rows, request);
   const fs::path path = rows.path;
-  if (plan.kind == RowsKind::kTagged && !source.is_one_file) {
-    throw DataError(text("{} in '{}': tagged words are read from one file, not from the files of a "
-                         "split",
-                         plan.reason, rows.path),
-                    "name a .jsonl, .parquet or .arrow file with all of them, without "
-                    "'-00000-of-00002' in its name");
+  if (is_of_one_file(plan) && !source.is_one_file) {
+    throw DataError(
+        text("{} in '{}': {} are read from one file, not from the files of a split", plan.reason,
+             rows.path, plan.kind == RowsKind::kTagged ? "tagged words" : "source texts"),
+        "name a .jsonl, .parquet or .arrow file with all of them, without "
+        "'-00000-of-00002' in its name");
   }
   if (rows.columns && (plan.kind == RowsKind::kPair || is_preference(plan))) {
     throw DataError(
@@ -451,9 +466,10 @@ RecipeDraft draft_of_rows(const SniffedRows& rows, const RowsSource& source,
   draft.findings.push_back(plan.reason);
   if (plan.kind == RowsKind::kLabel) note_labels(rows, plan, draft);
   choose_text_model(draft, request,
-                    {.kind = plan.kind == RowsKind::kLabel    ? TextModelKind::kClasses
-                             : plan.kind == RowsKind::kTagged ? TextModelKind::kLabels
-                                                              : TextModelKind::kNextTokens,
+                    {.kind = plan.kind == RowsKind::kLabel     ? TextModelKind::kClasses
+                             : plan.kind == RowsKind::kTagged  ? TextModelKind::kLabels
+                             : plan.kind == RowsKind::kTargets ? TextModelKind::kTargets
+                                                               : TextModelKind::kNextTokens,
                      .file = path,
                      .fields = tokenizer_fields(plan),
                      .chat = uses_template(plan),

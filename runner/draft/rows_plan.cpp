@@ -128,7 +128,7 @@ std::optional<RowsPlan> pair_plan(const SniffedRows& rows) {
       {"question", "answer"},    {"question", "response"},    {"query", "response"},
       {"query", "answer"},       {"input", "output"},         {"problem", "solution"},
       {"user", "assistant"},     {"human", "assistant"},      {"article", "summary"},
-      {"document", "summary"},   {"dialogue", "summary"}};
+      {"document", "summary"},   {"dialogue", "summary"},     {"source", "target"}};
   for (const auto& [prompt_name, answer_name] : kPairs) {
     const RowField* prompt = text_field_of(rows, {prompt_name});
     const RowField* answer = text_field_of(rows, {answer_name});

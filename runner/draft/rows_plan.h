@@ -18,6 +18,7 @@ enum class RowsKind {
   kTagged,      ///< words with tags
   kPreference,  ///< chosen and rejected answers
   kUnpaired,    ///< answers that are desirable or not
+  kTargets,     ///< source texts and target texts
 };
 
 /// The kind of rows, and the fields it uses.

@@ -24,6 +24,7 @@ struct ModelTypeFacts {
   const char* positions_key = "max_position_embeddings";
   int64_t positions = 0;
   bool is_padded = false;  ///< positions start after the padding token's
+  bool is_encoder_decoder = false;
 };
 
 constexpr ModelTypeFacts kModelTypes[] = {
@@ -49,7 +50,10 @@ constexpr ModelTypeFacts kModelTypes[] = {
     {.name = "smollm3", .is_decoder = true},
     {.name = "gemma", .is_decoder = true},
     {.name = "gemma2", .is_decoder = true},
-    {.name = "gemma3_text", .is_decoder = true, .has_labels = false}};
+    {.name = "gemma3_text", .is_decoder = true, .has_labels = false},
+    // Relative positions: texts of any length.
+    {.name = "t5", .has_labels = false, .positions_key = "", .is_encoder_decoder = true},
+    {.name = "mt5", .has_labels = false, .positions_key = "", .is_encoder_decoder = true}};
 
 /// Null for other types, which the model `auto` judges.
 const ModelTypeFacts* facts_of(const std::string& type) {
@@ -72,6 +76,13 @@ std::string names_of_types(const std::function<bool(const ModelTypeFacts&)>& fit
 
 /// Throws Error (kRecipe) for a type without the head that `kind` needs.
 void check_head(const fs::path& folder, const ModelTypeFacts& facts, TextModelKind kind) {
+  if (facts.is_encoder_decoder && kind != TextModelKind::kTargets) {
+    throw_wish(
+        text("'{}' is a {} model, which maps a source text to a target text", folder.string(),
+             facts.name),
+        "give it rows with two texts, such as 'prompt' and 'completion', or name a folder of "
+        "another model");
+  }
   if (kind == TextModelKind::kNextTokens && !facts.is_decoder) {
     throw_wish(
         text("'{}' is a {} model, which does not predict next tokens", folder.string(), facts.name),
@@ -152,6 +163,12 @@ void plan_tokenizer(RecipeDraft& draft, const DraftRequest& request, const TextN
 }
 
 }  // namespace
+
+bool is_encoder_decoder(const std::string& folder) {
+  if (folder.empty()) return false;
+  const ModelTypeFacts* const facts = facts_of(model_type_in(config_of_folder(folder), folder));
+  return facts && facts->is_encoder_decoder;
+}
 
 std::string max_length_line(const RecipeDraft& draft, int64_t wanted, const std::string& comment) {
   const bool is_cut = draft.positions > 0 && draft.positions < wanted;

@@ -14,6 +14,7 @@ enum class TextModelKind {
   kNextTokens,
   kClasses,  ///< classes of texts, or numbers
   kLabels,   ///< labels of words
+  kTargets,  ///< target texts of source texts
 };
 
 /// The data that a text model is drafted for.
@@ -32,6 +33,10 @@ constexpr auto kTokenizerLine = "tokenizer: \"${vars.tokenizer}\"";
 /// `max_length` of a dataset: `wanted`, or the positions of the draft's model if these are fewer.
 std::string max_length_line(const RecipeDraft& draft, int64_t wanted,
                             const std::string& comment = "");
+
+/// Whether the folder has an encoder-decoder; "" has none. Throws Error(kRecipe) for a folder
+/// without a config.
+bool is_encoder_decoder(const std::string& folder);
 
 /// Sets model, tokenizer, learning rate, duration, batch and the command that comes first, with
 /// findings. Throws Error(kRecipe) for folders of the request that do not fit.

@@ -9,6 +9,7 @@
 
 #include "checkpoint/writer.h"
 #include "core/api/sequence_pairs.h"
+#include "core/api/target_sequences.h"
 #include "data/loader/host_batch.h"
 #include "data/loader/loader.h"
 #include "infer/model_texts.h"
@@ -63,8 +64,9 @@ DatasetParts shape_data(const DatasetParts& like, const DataShape& shape, int64_
   return {{std::move(part)}};
 }
 
-/// The shape of samples as a batch has them: pairs are one sequence.
+/// The shape of samples as a batch has them: pairs are one sequence, targets their own.
 DataShape collated(DataShape shape) {
+  if (has_target_sequences(shape)) shape.target = {shape.target[0]};
   if (has_sequence_pairs(shape)) shape.input = shape.target = {kPairSize * shape.input[0]};
   return shape;
 }

@@ -22,7 +22,7 @@ DataShape with_number(Shape input) {
   return shape;
 }
 
-/// Texts with a token as target at each position, a class, a second answer, a label, or alone.
+/// Texts with a token as target at each position, a class, a second answer, a label, or a target.
 std::vector<DataShape> small_texts() {
   DataShape tokens;
   tokens.input = tokens.target = {1};
@@ -39,6 +39,9 @@ std::vector<DataShape> small_texts() {
     answers.padding.emplace();
     answers.segments = 2;
   }
+  DataShape& targets = texts.emplace_back(classes);
+  targets.target = {1, 0};
+  targets.classes = 0;
   return texts;
 }
 

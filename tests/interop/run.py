@@ -38,6 +38,8 @@ def steps(build, scratch):
     yield "states of transformers' models, both ways", [python, HERE / "check_hf_states.py", build / "accel-run"]
     yield "losses by problem_type", [python, HERE / "check_problem_types.py", build / "accel-run"]
     yield "decoders' classes of padded texts", [python, HERE / "check_padded_texts.py", build / "accel-run"]
+    yield "encoder-decoders of transformers, and their metrics", [python, HERE / "check_seq2seq.py",
+                                                                  build / "accel-run"]
     yield "words with tags", [python, HERE / "check_tagged_words.py", build / "accel-run"]
     yield "PyTorch still gives the exported programs' numbers", [python, HERE / "make_golden_exported.py", "--check"]
     yield "exported models", [python, HERE / "check_exported.py", build / "accel-run"]

@@ -33,7 +33,8 @@ constexpr T GenerateOptions::*sampling(T SamplingOptions::*member) {
 class Generate final : public Callback {
  public:
   static constexpr auto kName = "generate";
-  static constexpr auto kSummary = "Logs a language model's completions of prompts.";
+  static constexpr auto kSummary =
+      "Logs a language model's completions of prompts, or an encoder-decoder's targets.";
 
   static Schema<GenerateOptions> schema() {
     return Schema<GenerateOptions>()
@@ -88,8 +89,9 @@ class Generate final : public Callback {
   void write() {
     for (size_t i = 0; i < options_.prompts.size(); ++i) {
       const std::string& prompt = options_.prompts[i];
+      const std::string before = texts_->continues_prompts() ? prompt : prompt + " -> ";
       written_.push_back(
-          {text("generated/{}", i), prompt + texts_->generate(prompt, options_, i).text});
+          {text("generated/{}", i), before + texts_->generate(prompt, options_, i).text});
     }
   }
 

@@ -9,6 +9,8 @@
 #include "data/loader/epoch_order.h"
 #include "data/loader/source_sample.h"
 #include "kernels/choice.h"
+#include "train/metrics/text_metric.h"
+#include "train/tasks/generates_targets.h"
 #include "train/tasks/samples_completions.h"
 
 namespace accel {
@@ -20,15 +22,18 @@ namespace {
 }
 
 /// Ranks sample completions of different lengths: their passes must not communicate.
+void check_passes(const Job& job, const char* hint) {
+  if (!data_ranks_communicate_in_passes(job)) return;
+  refuse_completions(job, "accelerator.fsdp",
+                     text("the task '{}' samples completions of different lengths on each rank, "
+                          "but with 'fsdp.stage: 3' the ranks gather weights in every pass",
+                          job.recipe.task.type),
+                     hint);
+}
+
 void check_ranks(const Job& job) {
   const std::string& task = job.recipe.task.type;
-  if (data_ranks_communicate_in_passes(job)) {
-    refuse_completions(job, "accelerator.fsdp",
-                       text("the task '{}' samples completions of different lengths on each rank, "
-                            "but with 'fsdp.stage: 3' the ranks gather weights in every pass",
-                            task),
-                       "use stage 2, or a model with 'lora' and no 'fsdp'");
-  }
+  check_passes(job, "use stage 2, or a model with 'lora' and no 'fsdp'");
   if (fills_idle_ranks(job)) {
     refuse_completions(job, "data.loader.even_batches",
                        text("the task '{}' averages over the tokens of all ranks, and with 'fsdp' "
@@ -84,6 +89,20 @@ void check_columns(const Job& job, const std::vector<std::string>& columns, cons
 }
 
 }  // namespace
+
+void build_targets(Job& job, const std::function<std::unique_ptr<TextGenerator>()>& make) {
+  auto* task = dynamic_cast<GeneratesTargets*>(job.task.get());
+  if (!task || !task->generates_targets() || !job.eval_loader || has_shapes_only()) return;
+  check_passes(job, "use stage 2, or leave 'predict_with_generate' out");
+  const std::shared_ptr<CompletionSampler> sampler = sampler_of(job, make());
+  task->set_sampler(sampler);
+  for (const auto& metric : job.metrics) {
+    if (auto* of_texts = dynamic_cast<TextMetric*>(metric.get())) {
+      of_texts->set_decode(
+          [sampler](std::span<const int64_t> tokens) { return sampler->text_of(tokens); });
+    }
+  }
+}
 
 void build_completions(Job& job, const std::function<std::unique_ptr<TextGenerator>()>& make) {
   auto* task = dynamic_cast<SamplesCompletions*>(job.task.get());

@@ -9,6 +9,10 @@
 
 namespace accel {
 
+/// Sets the sampler of a task whose evaluations generate targets, and the decoding of the metrics
+/// of these; other tasks stay. Called after build_metrics(). Throws RecipeError.
+void build_targets(Job& job, const std::function<std::unique_ptr<TextGenerator>()>& make);
+
 /// Sets the source of a task that samples completions, and checks that the model, the data and the
 /// parallelism fit; other tasks stay. `make`: the generator of the job's model, or null. Throws
 /// RecipeError.

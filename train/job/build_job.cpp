@@ -143,6 +143,7 @@ class ShardedTexts final : public TextGenerator {
       : job_(job), texts_(std::move(texts)) {}
 
   void check_prompt(const std::string& prompt) const override { texts_->check_prompt(prompt); }
+  bool continues_prompts() const override { return texts_->continues_prompts(); }
   GeneratedText generate(const std::string& prompt, const SamplingOptions& options,
                          uint64_t stream) override {
     const UnshardedScope weights(job_);
@@ -253,9 +254,11 @@ std::unique_ptr<Job> build_job(RecipeOptions recipe, Node resolved, const Regist
   job->resolved = resolve_recipe(job->recipe, job->resolved);
   build_callbacks(*job, hooks.texts);
   build_margins(*job);
-  build_completions(*job, [&]() -> std::unique_ptr<TextGenerator> {
+  const auto make_texts = [&]() -> std::unique_ptr<TextGenerator> {
     return hooks.texts ? hooks.texts(*job->model, job->resolved, job->data, nullptr) : nullptr;
-  });
+  };
+  build_completions(*job, make_texts);
+  build_targets(*job, make_texts);
   return job;
 }
 

@@ -36,6 +36,7 @@ constexpr std::array kTaskDemands = {
     TaskDemand{"kto", TextOutput::kNextToken},
     TaskDemand{"grpo", TextOutput::kNextToken},
     TaskDemand{"reward", TextOutput::kWhole},
+    TaskDemand{"seq2seq", TextOutput::kTargetSequence},
 };
 
 const char* prediction_text(TextOutput output) {
@@ -50,6 +51,8 @@ const char* prediction_text(TextOutput output) {
       return "predicts a span of tokens";
     case TextOutput::kWhole:
       return "predicts one output per text";
+    case TextOutput::kTargetSequence:
+      return "predicts a target text";
     case TextOutput::kUnknown:
       break;
   }

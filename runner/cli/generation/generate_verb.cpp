@@ -74,8 +74,13 @@ std::string json_line(const std::string& prompt, const Completion& completion) {
 /// come, others when it is their turn.
 class OrderedOutput {
  public:
-  OrderedOutput(const std::vector<std::string>& prompts, bool json)
-      : prompts_(prompts), json_(json), texts_(prompts.size()), is_done_(prompts.size()) {
+  /// `shown`: whether texts follow their prompts.
+  OrderedOutput(const std::vector<std::string>& prompts, bool shown, bool json)
+      : prompts_(prompts),
+        shown_(shown && !json),
+        json_(json),
+        texts_(prompts.size()),
+        is_done_(prompts.size()) {
     begin();
   }
 
@@ -88,7 +93,7 @@ class OrderedOutput {
   /// Prints what there is of the first unfinished prompt.
   void begin() {
     if (next_ == prompts_.size()) return;
-    std::cout << (json_ ? "" : prompts_[next_]) << texts_[next_] << std::flush;
+    std::cout << (shown_ ? prompts_[next_] : "") << texts_[next_] << std::flush;
     texts_[next_].clear();
   }
 
@@ -110,7 +115,7 @@ class OrderedOutput {
   }
 
   const std::vector<std::string>& prompts_;
-  bool json_;
+  bool shown_, json_;
   std::vector<std::string> texts_;  ///< that are not printed
   std::vector<bool> is_done_;
   size_t next_ = 0;
@@ -133,9 +138,8 @@ ExitCode generate_on_mesh(const GenerateArguments& arguments, RankSession& sessi
   const GenerationConfig config = apply_generation_flags(config_of_runs(), arguments.generation);
   const MeshModel loaded = load_mesh_model(arguments.source, arguments.mesh, session);
   Job& job = *loaded.job;
-  LanguageModel& language = language_model(*job.model, arguments.source);
   const auto texts =
-      checkpoint_texts(language, loaded.trained, arguments.tokenizer, staged_forward(job));
+      checkpoint_texts(*job.model, loaded.trained, arguments.tokenizer, staged_forward(job));
   // Texts differ in length: ranks whose passes communicate generate the same ones.
   const DataRanks ranks = data_ranks_communicate_in_passes(job) ? DataRanks() : data_ranks(job);
   const auto step = static_cast<size_t>(ranks.world);
@@ -144,8 +148,8 @@ ExitCode generate_on_mesh(const GenerateArguments& arguments, RankSession& sessi
     request.first_stream = i;
     std::string line;
     const auto done = [&](size_t, Completion&& completion) {
-      line =
-          arguments.json ? json_line(prompts[i], completion) : prompts[i] + completion.text + '\n';
+      const std::string before = texts->continues_prompts() ? prompts[i] : "";
+      line = arguments.json ? json_line(prompts[i], completion) : before + completion.text + '\n';
     };
     texts->generate(std::vector<std::string>{prompts[i]}, std::move(request), {.done = done});
     return line;
@@ -170,7 +174,7 @@ ExitCode generate_verb(const GenerateArguments& arguments) {
   for (const std::string& prompt : prompts) writer.texts->check_prompt(prompt);
   print_generation_config(config, arguments.generation, writer.config_file);
   const auto placed = PlacedWeights::place(*writer.model, placement);
-  OrderedOutput output(prompts, arguments.json);
+  OrderedOutput output(prompts, writer.texts->continues_prompts(), arguments.json);
   writer.texts->generate(prompts, request_of(arguments, std::move(config)), output.receiver());
   if (placed) placed->report();
   return ExitCode::kDone;

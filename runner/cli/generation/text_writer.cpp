@@ -40,6 +40,12 @@ void add_ends(const fs::path& file, std::set<int64_t>& ends) {
   }
 }
 
+/// The codec of prompts, or of sources.
+std::unique_ptr<TextCodec> codec_of(const Model& model, const std::string& tokenizer) {
+  return dynamic_cast<const EncoderDecoder*>(&model) ? codec_of_sources({.tokenizer = tokenizer})
+                                                     : codec_of_tokenizer(tokenizer, true);
+}
+
 TextWriter writer_of_folder(const std::string& folder, const std::string& tokenizer) {
   if (tokenizer.empty() && !path_exists(fs::path(folder) / "tokenizer.json") &&
       !has_class_vocabulary(folder)) {
@@ -65,10 +71,10 @@ TextWriter writer_of_folder(const std::string& folder, const std::string& tokeni
     const MapHfWeights mapped;
     out.model = ref.make({});
   }
-  LanguageModel& language = language_model(*out.model, folder);
+  require_texts(*out.model, folder);
   set_training(*out.model, false);
   out.tokenizer = tokenizer.empty() ? folder : tokenizer;
-  out.texts = std::make_unique<ModelTexts>(language, codec_of_tokenizer(out.tokenizer, true), 0);
+  out.texts = std::make_unique<ModelTexts>(*out.model, codec_of(*out.model, out.tokenizer), 0);
   return out;
 }
 
@@ -81,7 +87,7 @@ TextWriter writer_of_checkpoint(DiskFiles& files, const std::string& source,
   out.config = config_of_runs();
   out.tokenizer = tokenizer.empty() ? named_in_data(trained.resolved, "tokenizer") : tokenizer;
   out.chat_template = named_in_data(trained.resolved, "chat_template");
-  out.texts = checkpoint_texts(language_model(*out.model, source), trained, tokenizer, {});
+  out.texts = checkpoint_texts(*out.model, trained, tokenizer, {});
   return out;
 }
 
@@ -94,22 +100,23 @@ GenerationConfig config_of_runs() {
   return config;
 }
 
-LanguageModel& language_model(Model& model, const std::string& source) {
-  if (auto* language = dynamic_cast<LanguageModel*>(&model)) return *language;
+void require_texts(const Model& model, const std::string& source) {
+  if (generates_texts(model)) return;
   throw Error(ExitCode::kRecipe, text("the model of '{}' is not a language model", source),
-              "'generate' needs one, such as gpt or llama");
+              "'generate' needs one, such as gpt or llama, or an encoder-decoder such as t5");
 }
 
-std::unique_ptr<ModelTexts> checkpoint_texts(LanguageModel& language, const TrainedModel& trained,
+std::unique_ptr<ModelTexts> checkpoint_texts(Model& model, const TrainedModel& trained,
                                              const std::string& tokenizer,
                                              const StagedForward& staged) {
+  require_texts(model, trained.folder);
   if (!tokenizer.empty()) {
     const int64_t context = trained.data.input.empty() ? 0 : trained.data.input.front();
-    return std::make_unique<ModelTexts>(language, codec_of_tokenizer(tokenizer, true), context,
+    return std::make_unique<ModelTexts>(model, codec_of(model, tokenizer), context,
                                         std::set<int64_t>(), staged);
   }
   require_tokenizer(trained);
-  auto texts = texts_of(language, trained.resolved, trained.data, staged);
+  auto texts = texts_of(model, trained.resolved, trained.data, staged);
   if (texts) return texts;
   throw Error(ExitCode::kRecipe, text("the training data of '{}' has no tokenizer", trained.folder),
               "name a tokenizer with --tokenizer");

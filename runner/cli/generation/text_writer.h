@@ -29,11 +29,12 @@ GenerationConfig config_of_runs();
 /// samples from all tokens. Throws Error, DataError, CheckpointError.
 TextWriter load_text_writer(const std::string& source, const std::string& tokenizer);
 
-/// Throws Error (kRecipe) for another model.
-LanguageModel& language_model(Model& model, const std::string& source);
+/// Throws Error (kRecipe) unless the model generates texts.
+void require_texts(const Model& model, const std::string& source);
 
-/// The texts of a checkpoint's model. Throws Error (kRecipe) for data without a tokenizer.
-std::unique_ptr<ModelTexts> checkpoint_texts(LanguageModel& language, const TrainedModel& trained,
+/// The texts of a checkpoint's model. Throws Error (kRecipe) for a model without texts, and for
+/// data without a tokenizer.
+std::unique_ptr<ModelTexts> checkpoint_texts(Model& model, const TrainedModel& trained,
                                              const std::string& tokenizer,
                                              const StagedForward& staged);
 

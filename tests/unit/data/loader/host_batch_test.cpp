@@ -131,6 +131,17 @@ TEST(CollatorTest, FilledTargetsCarryNoLoss) {
   EXPECT_EQ(numbers(batch.segments), (std::vector<int64_t>{0, 1, 1, 0}));
 }
 
+TEST(CollatorTest, TargetsOfTheirOwnLengthAreFilledToTheLongestOfThem) {
+  Collator collator(2, Padding{.input = 9, .multiple = 2}, TargetLength::kOwn);
+  collator.add({tokens({1, 2, 3}), tokens({4})}, 0);
+  collator.add({tokens({5}), tokens({6, 7})}, 1);
+  const HostBatch batch = std::move(collator).finish();
+  EXPECT_EQ(numbers(batch.inputs), (std::vector<int64_t>{1, 2, 3, 9, 5, 9, 9, 9}));
+  EXPECT_EQ(numbers(batch.lengths), (std::vector<int64_t>{3, 1}));
+  EXPECT_EQ(batch.targets.shape(), (Shape{2, 2}));
+  EXPECT_EQ(numbers(batch.targets), (std::vector<int64_t>{4, kIgnoredTarget, 6, 7}));
+}
+
 TEST(CollatorTest, SamplesOfOneShapeHaveNoLengths) {
   Collator collator(1);
   collator.add({tokens({1, 2}), {}}, 0);
@@ -138,9 +149,10 @@ TEST(CollatorTest, SamplesOfOneShapeHaveNoLengths) {
 }
 
 TEST(CollatorTest, WhatCannotBeFilledIsRefused) {
-  const auto refusal = [](const Sample& sample) -> std::string {
+  const auto refusal = [](const Sample& sample,
+                          TargetLength length = TargetLength::kOfInput) -> std::string {
     try {
-      Collator(1, Padding()).add(sample, 4);
+      Collator(1, Padding(), length).add(sample, 4);
     } catch (const DataError& error) {
       return error.what();
     }
@@ -153,6 +165,8 @@ TEST(CollatorTest, WhatCannotBeFilledIsRefused) {
             "the target of sample 4 is I64 [1], but its input is I64 [2]");
   EXPECT_EQ(refusal({tokens({1}), {}, tokens({1, 1})}),
             "the division into texts of sample 4 is I64 [2], but its input is I64 [1]");
+  EXPECT_EQ(refusal({tokens({1}), tokens({})}, TargetLength::kOwn),
+            "the target of sample 4 is I64 [0], not a sequence of tokens");
 }
 
 }  // namespace

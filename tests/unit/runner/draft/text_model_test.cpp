@@ -113,5 +113,30 @@ TEST_F(TextModelTest, ModelsWithoutTheHeadAreRefused) {
   }
 }
 
+TEST_F(TextModelTest, AnEncoderDecoderLearnsTargetsOfSources) {
+  for (const char* type : {"t5", "mt5"}) {
+    const std::string config = text("{\"model_type\": \"{}\"}", type);
+    const std::string recipe = draft("talks.jsonl", config).text;
+    for (const char* line :
+         {"    type: text_to_text\n", "    source: \"prompt\"\n", "    target: \"completion\"\n",
+          "    max_source_length: 512  # tokens; longer ones are cut\n",
+          "    max_target_length: 16\n",
+          "#   the fields 'prompt' and 'completion' are a source and its target\n",
+          "{type: seq2seq, predict_with_generate: true}\n"}) {
+      EXPECT_NE(recipe.find(line), recipe.npos) << line << recipe;
+    }
+    try {
+      draft("reviews.jsonl", config);
+      FAIL();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.what(), text("'{}' is a {} model, which maps a source text to a target text",
+                                   work_.path("model"), type));
+      EXPECT_EQ(error.hint(),
+                "give it rows with two texts, such as 'prompt' and 'completion', or name a folder "
+                "of another model");
+    }
+  }
+}
+
 }  // namespace
 }  // namespace accel::text_model_test

@@ -34,6 +34,7 @@ class FakeSampler final : public CompletionSampler {
     }
     return out;
   }
+  std::string text_of(std::span<const int64_t>) const override { return ""; }
   int64_t max_context() const override { return 0; }
   bool is_cached() const override { return true; }
   bool has_end_token() const override { return true; }

@@ -1,0 +1,191 @@
+// T5 (Raffel et al. 2020, arXiv:1910.10683), T5 v1.1, FLAN-T5 and mT5 (arXiv:2010.11934): an
+// encoder-decoder for the task seq2seq. Parameter names are Hugging Face's.
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/linear.h>
+#include <torch/nn/init.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "core/api/encoder_decoder.h"
+#include "core/api/targets.h"
+#include "core/base/error.h"
+#include "core/base/text.h"
+#include "models/hf/register_pretrained.h"
+#include "models/layers/adapted_embedding.h"
+#include "models/layers/input_spec.h"
+#include "models/layers/sizes.h"
+#include "models/layers/tied_embedding.h"
+#include "models/t5/t5_options.h"
+#include "models/t5/t5_stack.h"
+
+namespace accel {
+namespace {
+
+constexpr auto kT5 = "t5";
+
+/// Encoder, decoder and head, with initial weights.
+class T5Net final : public torch::nn::Module {
+ public:
+  T5Net(int64_t vocab, const T5Options& options)
+      : is_tied_(options.tie_embeddings),
+        scale_(options.scales_outputs() ? 1 / std::sqrt(static_cast<double>(options.hidden_size))
+                                        : 1) {
+    const int64_t width = options.hidden_size;
+    const torch::NoGradGuard no_grad;
+    shared_ = register_module("shared", AdaptedEmbedding(vocab, width));
+    torch::nn::init::normal_(shared_->weight, 0.0, options.initializer_factor);
+    encoder_ = register_module("encoder", std::make_shared<T5Stack>(options, false));
+    decoder_ = register_module("decoder", std::make_shared<T5Stack>(options, true));
+    if (is_tied_) {
+      tied_head_ = register_module("lm_head", TiedHead(width, vocab));
+      return;
+    }
+    head_ = register_module("lm_head",
+                            AdaptedLinear(torch::nn::LinearOptions(width, vocab).bias(false)));
+    torch::nn::init::normal_(head_->weight, 0.0, options.initializer_factor);
+  }
+
+  /// Sources [batch, length] to [batch, length, hidden_size].
+  at::Tensor encode(const at::Tensor& tokens, const at::Tensor& visible) {
+    return encoder_->encode(embedded(tokens), visible);
+  }
+  /// The input of the head for targets [batch, length] that begin with the start token.
+  at::Tensor decode(const at::Tensor& tokens, const at::Tensor& source, const at::Tensor& visible) {
+    return head_input(decoder_->decode(embedded(tokens), source, visible));
+  }
+  /// Of the next tokens of targets of one source.
+  at::Tensor decode_next(const at::Tensor& tokens, KeyValueCache& seen, SourceCache& known,
+                         const at::Tensor& source) {
+    return head_input(
+        decoder_->decode_next(embedded(tokens), seen.positions(tokens), seen, known, source));
+  }
+  at::Tensor head_weight() {
+    return adapter().widened_weight(head_ ? head_->weight : shared_->weight);
+  }
+
+ private:
+  at::Tensor embedded(const at::Tensor& tokens) {
+    return is_tied_ ? shared_->adapted(tied_embedding(shared_->weight, tokens), tokens)
+                    : shared_->forward(tokens);
+  }
+  at::Tensor head_input(const at::Tensor& hidden) {
+    return adapter().widened_inputs(scale_ == 1 ? hidden : hidden.mul(scale_));
+  }
+  HeadAdapter adapter() const { return head_ ? head_->head_adapter() : tied_head_->head_adapter(); }
+
+  bool is_tied_;
+  double scale_;
+  AdaptedEmbedding shared_{nullptr};
+  std::shared_ptr<T5Stack> encoder_, decoder_;
+  AdaptedLinear head_{nullptr};
+  TiedHead tied_head_{nullptr};  ///< instead of head_
+};
+
+/// bool [batch, length], false for padding; undefined without padding.
+at::Tensor visible_in(const Batch& batch) {
+  if (!batch.lengths.defined()) return {};
+  return at::arange(batch.inputs.size(1), batch.inputs.options())
+      .unsqueeze(0)
+      .lt(batch.lengths.unsqueeze(1));
+}
+
+/// The decoder of one source.
+class T5Decoder final : public LanguageModel, public CachedDecoder {
+ public:
+  T5Decoder(std::shared_ptr<T5Net> net, at::Tensor source)
+      : net_(std::move(net)), source_(std::move(source)) {}
+
+  at::Tensor forward(const at::Tensor& tokens) override {
+    return at::linear(hidden(tokens), head_weight());
+  }
+  at::Tensor hidden(const at::Tensor& tokens) override { return net_->decode(tokens, source_, {}); }
+  at::Tensor hidden_next(const at::Tensor& tokens, KeyValueCache& cache) override {
+    return net_->decode_next(tokens, cache, known_, source_);
+  }
+  at::Tensor head_weight() override { return net_->head_weight(); }
+  torch::nn::Module& module() override { return *net_; }
+  const char* default_task() const override { return "seq2seq"; }
+  int64_t longest() const override { return 0; }
+  bool supports_ragged_rows() const override { return true; }
+
+ private:
+  std::shared_ptr<T5Net> net_;
+  at::Tensor source_;  ///< [1, length, hidden_size]
+  SourceCache known_;
+};
+
+class T5 final : public EncoderDecoder, public InputSpec {
+ public:
+  static constexpr auto kName = kT5;
+  static constexpr auto kSummary =
+      "A T5, FLAN-T5 or mT5 encoder-decoder, which maps a source text to a target text.";
+  static constexpr bool kGenerates = true;
+  static constexpr bool kIsEncoderDecoder = true;
+
+  static Schema<T5Options> schema() { return T5Options::schema(); }
+  static bool reads(const std::string& model_type) { return T5Options::reads(model_type); }
+  static T5Options from_config(HfConfig& config) { return T5Options::from_config(config); }
+  static void to_config(const T5Options& options, const WeightShapes& shapes,
+                        nlohmann::json& config) {
+    options.to_config(shapes, config);
+  }
+  static HfNames names(const T5Options& options) { return options.names(); }
+
+  T5(const T5Options& options, const ModelContext& context)
+      : start_(options.decoder_start_token_id) {
+    const DataShape& data = context.data;
+    require_tokens(kT5, data);
+    const int64_t vocab = sufficient_size({kT5, "vocab_size", options.vocab_size, data.vocab});
+    if (start_ >= vocab) {
+      throw Error(
+          ExitCode::kRecipe,
+          text("'decoder_start_token_id' is {}, and the model has {} tokens", start_, vocab),
+          "name the padding token of the tokenizer");
+    }
+    net_ = std::make_shared<T5Net>(vocab, options);
+  }
+
+  at::Tensor forward_batch(const Batch& batch) override {
+    return at::linear(hidden(batch), head_weight());
+  }
+  at::Tensor hidden(const Batch& batch) override {
+    const at::Tensor visible = visible_in(batch);
+    const at::Tensor source = net_->encode(batch.inputs, visible);
+    return net_->decode(decoder_inputs(batch.targets), source, visible);
+  }
+  at::Tensor head_weight() override { return net_->head_weight(); }
+  int64_t start_token() const override { return start_; }
+  std::unique_ptr<LanguageModel> decoder_of(const at::Tensor& source) override {
+    return std::make_unique<T5Decoder>(net_, net_->encode(source.unsqueeze(0), {}));
+  }
+  torch::nn::Module& module() override { return *net_; }
+  const char* default_task() const override { return "seq2seq"; }
+  void validate_input(const DataShape&) const override {}
+  TextOutput text_output() const override { return TextOutput::kTargetSequence; }
+
+ private:
+  /// The start token and all targets but the last. Padding has any token: no target follows it.
+  at::Tensor decoder_inputs(const at::Tensor& targets) const {
+    if (!targets.defined() || targets.dim() != 2 || targets.scalar_type() != at::kLong) {
+      throw Error(ExitCode::kRecipe,
+                  text("the model '{}' needs a target sequence for each source, but the targets "
+                       "are {}",
+                       kT5, targets.defined() ? shape_text(targets) : "none"),
+                  "use data of type 'text_to_text'");
+    }
+    at::Tensor shifted = targets.roll(1, 1).clamp_min(0);
+    shifted.select(1, 0).fill_(start_);
+    return shifted;
+  }
+
+  int64_t start_;
+  std::shared_ptr<T5Net> net_;
+};
+
+const RegisterPretrained<T5> t5;
+
+}  // namespace
+}  // namespace accel

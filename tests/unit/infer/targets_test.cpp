@@ -1,0 +1,113 @@
+// Targets that an encoder-decoder generates: greedy decoding, beams, and the model's mode.
+#include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/tensor.h>
+#include <gtest/gtest.h>
+#include <torch/nn/module.h>
+
+#include <algorithm>
+#include <map>
+
+#include "infer/generate.h"
+#include "tests/unit/build_component.h"
+
+namespace accel::targets_test {
+namespace {
+
+std::unique_ptr<Model> some_t5() {
+  at::set_num_threads(1);
+  at::manual_seed(3);
+  ModelContext context;
+  context.data.input = {16};
+  context.data.input_type = DType::kI64;
+  context.data.vocab = 31;
+  auto model = build<Model>(
+      "{type: t5, num_layers: 1, num_decoder_layers: 2, hidden_size: 16, num_heads: 2, dropout: "
+      "0.4, tie_embeddings: false}",
+      context);
+  return model;
+}
+
+EncoderDecoder& network(Model& model) {
+  return dynamic_cast<EncoderDecoder&>(model);
+}
+
+const std::vector<std::vector<int64_t>> kSources = {{4, 9, 2, 7}, {5}, {8, 8, 1}};
+
+std::map<size_t, GeneratedTokens> made(Model& model, const GenerationRequest& request) {
+  std::map<size_t, GeneratedTokens> out;
+  generate_targets(network(model), kSources, request,
+                   [&](size_t i, GeneratedTokens one) { out[i] = std::move(one); });
+  return out;
+}
+
+/// The log-probability of a target behind the start token, without an end.
+double score_of(EncoderDecoder& model, const std::vector<int64_t>& source,
+                const std::vector<int64_t>& target) {
+  const at::NoGradGuard no_grad;
+  model.module().eval();
+  Batch batch;
+  batch.inputs = at::tensor(source).unsqueeze(0);
+  batch.targets = at::tensor(target).unsqueeze(0);
+  batch.ids = {0};
+  return model.forward_batch(batch)
+      .log_softmax(-1)
+      .gather(2, batch.targets.unsqueeze(2))
+      .sum()
+      .item<double>();
+}
+
+TEST(TargetsTest, EachTokenIsTheLikeliestBehindThoseBeforeIt) {
+  const auto model = some_t5();
+  GenerationRequest request;
+  request.config.max_new_tokens = 9;
+  std::vector<std::pair<size_t, int64_t>> told;
+  request.on_token = [&](size_t i, int64_t token) { told.emplace_back(i, token); };
+  const auto written = made(*model, request);
+  const at::NoGradGuard no_grad;
+  model->module().eval();
+  std::vector<std::pair<size_t, int64_t>> all;
+  for (size_t i = 0; i < kSources.size(); ++i) {
+    Batch batch;
+    batch.inputs = at::tensor(kSources[i]).unsqueeze(0);
+    batch.targets = at::tensor(written.at(i).tokens).unsqueeze(0);
+    const at::Tensor likeliest = model->forward_batch(batch).argmax(-1);
+    EXPECT_TRUE(likeliest.equal(batch.targets)) << i;
+    EXPECT_EQ(written.at(i).tokens.size(), 9U);
+    for (const int64_t token : written.at(i).tokens) all.emplace_back(i, token);
+  }
+  EXPECT_EQ(told, all);
+}
+
+TEST(TargetsTest, BeamsFindLikelierTargets) {
+  const auto model = some_t5();
+  GenerationRequest request;
+  request.config.max_new_tokens = 6;
+  const auto greedy = made(*model, request);
+  request.config.num_beams = 5;
+  const auto beams = made(*model, request);
+  for (size_t i = 0; i < kSources.size(); ++i) {
+    EXPECT_GE(score_of(network(*model), kSources[i], beams.at(i).tokens) + 1e-4,
+              score_of(network(*model), kSources[i], greedy.at(i).tokens));
+  }
+}
+
+TEST(TargetsTest, LengthsCountTheStartToken) {
+  const auto model = some_t5();
+  GenerationRequest request;
+  request.config.max_length = 5;
+  EXPECT_EQ(made(*model, request).at(0).tokens.size(), 4U);
+}
+
+TEST(TargetsTest, TheModelKeepsItsMode) {
+  const auto model = some_t5();
+  model->module().train();
+  GenerationRequest request;
+  request.config.max_new_tokens = 5;
+  const auto first = made(*model, request);
+  EXPECT_TRUE(model->module().is_training());
+  EXPECT_EQ(made(*model, request).at(2).tokens, first.at(2).tokens);
+}
+
+}  // namespace
+}  // namespace accel::targets_test
