@@ -34,6 +34,7 @@
 #include "runner/cli/mesh_model.h"
 #include "runner/cli/predict_input.h"
 #include "runner/placement/weight_placement.h"
+#include "train/job/build_completions.h"
 #include "train/job/job.h"
 #include "train/loop/evaluate.h"
 
@@ -261,6 +262,7 @@ ExitCode predict_on_mesh(const PredictArguments& arguments, RankSession& session
   MeshModel loaded = load_mesh_model(arguments.source, arguments.mesh, session);
   Job& job = *loaded.job;
   check_predicts(loaded.trained);
+  check_predicts_on_ranks(job);
   loaded.trained.model = std::move(job.model);
   with_evaluated_weights(job, [&] {
     predict_input(

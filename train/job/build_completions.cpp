@@ -90,6 +90,10 @@ void check_columns(const Job& job, const std::vector<std::string>& columns, cons
 
 }  // namespace
 
+void check_predicts_on_ranks(const Job& job) {
+  if (dynamic_cast<const GeneratesTargets*>(job.task.get())) check_passes(job, "use stage 2");
+}
+
 void build_targets(Job& job, const std::function<std::unique_ptr<TextGenerator>()>& make) {
   auto* task = dynamic_cast<GeneratesTargets*>(job.task.get());
   if (!task || !task->generates_targets() || !job.eval_loader || has_shapes_only()) return;

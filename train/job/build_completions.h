@@ -9,6 +9,10 @@
 
 namespace accel {
 
+/// Throws RecipeError where the ranks of `job` cannot predict what its task predicts: targets of
+/// different lengths on each rank, while blocks gather their parameters in every pass.
+void check_predicts_on_ranks(const Job& job);
+
 /// Sets the sampler of a task whose evaluations generate targets, and the decoding of the metrics
 /// of these; other tasks stay. Called after build_metrics(). Throws RecipeError.
 void build_targets(Job& job, const std::function<std::unique_ptr<TextGenerator>()>& make);
