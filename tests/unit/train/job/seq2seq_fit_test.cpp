@@ -16,12 +16,17 @@ std::string numbers(const std::string& file) {
          "numbers_tokenizer.json, max_source_length: 8, max_target_length: 8}";
 }
 
+/// The task that the data imply without a name.
+std::string task_line(const std::string& task) {
+  return task.empty() ? "" : "\ntask: " + task;
+}
+
 std::string recipe(
     const std::string& task, const std::string& more = "",
     const std::string& model = "{type: t5, num_layers: 1, num_heads: 2, hidden_size: 16}") {
-  return "model: " + model + "\ntask: " + task + "\ndata:\n  train: " + numbers("numbers.jsonl") +
+  return "model: " + model + task_line(task) + "\ndata:\n  train: " + numbers("numbers.jsonl") +
          "\n  eval: " + numbers("numbers_eval.jsonl") +
-         "\ntrain: {until: 8 steps, batch: 4}\neval: {every: 4 steps}\n" + more;
+         "\ntrain: {until: 8 steps, batch: 4}\neval:\n  every: 4 steps\n" + more;
 }
 
 constexpr auto kGenerating = "{type: seq2seq, predict_with_generate: true}";
@@ -39,7 +44,7 @@ std::string complaint(const std::string& text) {
 }
 
 TEST(Seq2SeqFitTest, TheTaskOfAT5IsSeq2Seq) {
-  const auto job = make_job(recipe("null"));
+  const auto job = make_job(recipe(""));
   EXPECT_EQ(job->recipe.task.type, "seq2seq");
   EXPECT_EQ(names_of(job->metric_names),
             (std::vector<std::string>{"eval/loss", "eval/perplexity"}));
@@ -60,7 +65,7 @@ TEST(Seq2SeqFitTest, OtherModelsDataAndMetricsAreRefused) {
   EXPECT_EQ(complaint(recipe("causal_lm")),
             "the task 'causal_lm' needs the next token as target at each position, but the targets "
             "of the data are I64 [8, 0]");
-  EXPECT_EQ(complaint(recipe("seq2seq") + "  metrics: [rouge]\n"),
+  EXPECT_EQ(complaint(recipe("seq2seq", "  metrics: [rouge]\n")),
             "the metric 'rouge' does not fit the task 'seq2seq'");
 }
 
