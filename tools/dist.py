@@ -200,7 +200,7 @@ def write_development_deb(build, output, scratch, level):
     compiler = f"g++, g++-{major}" if family == "GNU" else f"clang-{major}"
     return write_deb(build, output, tree, {
         "Package": "accel-run-dev",
-        "Depends": f"accel-run (= {build.version}), {compiler}, libyaml-cpp-dev, libjpeg-dev, libpng-dev, zlib1g-dev",
+        "Depends": f"accel-run (= {build.version}), {compiler}, libyaml-cpp-dev, libpcre2-dev, libjpeg-dev, libpng-dev, zlib1g-dev",
         "Description": "Headers and library for plugins of accel-run and for custom training loops\n"
                        " accel-run plugin build, and find_package(accel-run) for CMake."}, level)
 

@@ -81,7 +81,7 @@ constexpr OtherName kOtherNames[] = {
     {"metric", "em exactmatch", "write 'exact_match'"},
     {"metric", "nerf1 spanf1", "write 'entity_f1'"},
     {"metric", "loss evalloss valloss crossentropy", "leave it out: the loss is always evaluated"},
-    {"metric", "bleu rouge wer cer confusionmatrix meanap map iou dice",
+    {"metric", "wer cer confusionmatrix meanap map iou dice",
      "no metric here is like it; a plugin can be: accel-run plugin new metric VENDOR/NAME"},
     {"tracker", "wandblogger wandboffline weightsandbiases", "write 'wandb'"},
     {"tracker", "tensorboardlogger summarywriter tboard", "write 'tensorboard'"},
