@@ -27,15 +27,15 @@ std::string reason(int code) {
   return reinterpret_cast<const char*>(text);
 }
 
+}  // namespace
+
 template <auto Free>
-struct FreeWith {
+struct Regex::FreeWith {
   template <class T>
   void operator()(T* object) const {
     Free(object);
   }
 };
-
-}  // namespace
 
 struct Regex::Compiled {
   std::unique_ptr<pcre2_code, FreeWith<pcre2_code_free>> code;

@@ -40,6 +40,8 @@ class Regex {
   };
 
  private:
+  template <auto Free>
+  struct FreeWith;
   struct Compiled;
   std::shared_ptr<const Compiled> compiled_;
 };

@@ -138,6 +138,7 @@ ExitCode generate_on_mesh(const GenerateArguments& arguments, RankSession& sessi
   const GenerationConfig config = apply_generation_flags(config_of_runs(), arguments.generation);
   const MeshModel loaded = load_mesh_model(arguments.source, arguments.mesh, session);
   Job& job = *loaded.job;
+  require_texts(*job.model, arguments.source);
   const auto texts =
       checkpoint_texts(*job.model, loaded.trained, arguments.tokenizer, staged_forward(job));
   // Texts differ in length: ranks whose passes communicate generate the same ones.

@@ -87,6 +87,7 @@ TextWriter writer_of_checkpoint(DiskFiles& files, const std::string& source,
   out.config = config_of_runs();
   out.tokenizer = tokenizer.empty() ? named_in_data(trained.resolved, "tokenizer") : tokenizer;
   out.chat_template = named_in_data(trained.resolved, "chat_template");
+  require_texts(*out.model, source);
   out.texts = checkpoint_texts(*out.model, trained, tokenizer, {});
   return out;
 }
@@ -109,7 +110,6 @@ void require_texts(const Model& model, const std::string& source) {
 std::unique_ptr<ModelTexts> checkpoint_texts(Model& model, const TrainedModel& trained,
                                              const std::string& tokenizer,
                                              const StagedForward& staged) {
-  require_texts(model, trained.folder);
   if (!tokenizer.empty()) {
     const int64_t context = trained.data.input.empty() ? 0 : trained.data.input.front();
     return std::make_unique<ModelTexts>(model, codec_of(model, tokenizer), context,

@@ -32,8 +32,8 @@ TextWriter load_text_writer(const std::string& source, const std::string& tokeni
 /// Throws Error (kRecipe) unless the model generates texts.
 void require_texts(const Model& model, const std::string& source);
 
-/// The texts of a checkpoint's model. Throws Error (kRecipe) for a model without texts, and for
-/// data without a tokenizer.
+/// The texts of a checkpoint's model, which generates texts. Throws Error (kRecipe) for data
+/// without a tokenizer.
 std::unique_ptr<ModelTexts> checkpoint_texts(Model& model, const TrainedModel& trained,
                                              const std::string& tokenizer,
                                              const StagedForward& staged);
