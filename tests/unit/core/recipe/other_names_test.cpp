@@ -61,7 +61,7 @@ constexpr HintCase kComponents[] = {
     {"metric", "exact-match", "write 'exact_match'"},
     {"metric", "span_f1", "write 'entity_f1'"},
     {"metric", "eval_loss", "leave it out: the loss is always evaluated"},
-    {"metric", "bleu",
+    {"metric", "wer",
      "no metric here is like it; a plugin can be: accel-run plugin new metric VENDOR/NAME"},
     {"tracker", "WandbLogger", "write 'wandb'"},
     {"tracker", "SummaryWriter", "write 'tensorboard'"},
