@@ -58,8 +58,9 @@ TEST(RegexTest, PythonsSyntaxIsRead) {
       {R"(a\Kb)", "has '\\K', which Python's re does not accept"},
       {"\xff", "is not UTF-8"},
   };
-  for (const auto& [expression, fault] : refused)
-    EXPECT_EQ(fault_of([&] { pcre_of_python(expression); }), fault);
+  for (const auto& item : refused) {
+    EXPECT_EQ(fault_of([&] { pcre_of_python(item.first); }), item.second);
+  }
 }
 
 }  // namespace
