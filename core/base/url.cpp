@@ -16,7 +16,7 @@ size_t end_of_credentials(const std::string& text, size_t start) {
   const size_t path = std::min(text.find_first_of("/?#", start), end);
   size_t at = text.find_last_of('@', path);
   if (at != text.npos && at >= start) return at;
-  // A password may have a slash: then what is before it is no port.
+  // A password may contain a slash; the text before it is then not a port.
   const size_t colon = text.find(':', start);
   if (text[start] == '[' || colon >= path || colon + 1 == path) return start;
   const bool is_port = text.find_first_not_of("0123456789", colon + 1) >= path;

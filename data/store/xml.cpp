@@ -6,7 +6,7 @@
 namespace accel {
 namespace {
 
-/// With &amp; and its kin replaced.
+/// Text with its XML entities decoded.
 std::string xml_text(std::string_view text) {
   static constexpr std::array<std::pair<std::string_view, char>, 8> kEntities = {{{"&amp;", '&'},
                                                                                   {"&lt;", '<'},
