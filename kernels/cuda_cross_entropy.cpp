@@ -20,7 +20,7 @@ CudaCrossEntropy arguments(const at::Tensor& logits, const at::Tensor& targets,
   CudaCrossEntropy in = {};
   in.type = cuda_type(logits);
   in.rows = logits.size(0);
-  in.classes = logits.size(1);
+  in.classes = in.stride = logits.size(1);
   in.logits = logits.const_data_ptr();
   in.targets = targets.const_data_ptr<int64_t>();
   in.log_sums = sums.mutable_data_ptr<float>();

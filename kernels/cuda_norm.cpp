@@ -79,7 +79,7 @@ struct NormInput {
 
   CudaNorm arguments(bool is_rms) const {
     CudaNorm in = {};
-    in.type = cuda_type(x);
+    in.type = in.y_type = cuda_type(x);
     in.is_rms = is_rms;
     in.rows = x.numel() / width;
     in.width = width;

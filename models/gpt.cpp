@@ -9,6 +9,7 @@
 
 #include <cmath>
 
+#include "kernels/residual_norm.h"
 #include "models/decoder_model.h"
 #include "models/gpt_options.h"
 #include "models/hf/register_pretrained.h"
@@ -84,6 +85,10 @@ torch::nn::LayerNorm gpt_norm(const GptOptions& options) {
       torch::nn::LayerNormOptions({options.hidden_size}).eps(options.norm_eps));
 }
 
+NormRule rule_of(const torch::nn::LayerNormImpl& norm) {
+  return {.weight = norm.weight, .bias = norm.bias, .eps = norm.options.eps()};
+}
+
 class GptBlock final : public DecoderBlock {
  public:
   GptBlock(const GptOptions& options, const TensorRanksPtr& ranks)
@@ -93,8 +98,10 @@ class GptBlock final : public DecoderBlock {
         mlp_(register_module("mlp", std::make_shared<GptMlp>(options, options.inner(), ranks))) {}
 
   at::Tensor forward(const at::Tensor& inputs, const DecoderPass& pass, LayerCache* seen) override {
-    const at::Tensor x = inputs.add(attn_->forward(ln_1_->forward(inputs), pass, seen));
-    return x.add(mlp_->forward(ln_2_->forward(x)));
+    const ResidualNorm first = residual_norm(inputs, {}, rule_of(*ln_1_));
+    const at::Tensor attended = attn_->forward(first.normed, pass, seen);
+    const ResidualNorm second = residual_norm(first.sum, attended, rule_of(*ln_2_));
+    return second.sum.add(mlp_->forward(second.normed));
   }
 
   std::vector<AdaptedLinear> projections() { return {attn_->projection(), mlp_->projection()}; }

@@ -21,6 +21,14 @@ at::Tensor LlamaNorm::forward(const at::Tensor& x) {
   return wide.mul(scale).mul(weight_.to(at::kFloat).add(1.0)).to(x.scalar_type());
 }
 
+ResidualNorm LlamaNorm::after(const at::Tensor& x, const std::optional<at::Tensor>& branch) {
+  if (!is_zero_centered_) {
+    return residual_norm(x, branch, {.is_rms = true, .weight = weight_, .eps = epsilon_});
+  }
+  const at::Tensor sum = branch ? x.add(*branch) : x;
+  return {sum, forward(sum)};
+}
+
 LlamaAttention::LlamaAttention(const LlamaOptions& options, int64_t layer,
                                const TensorRanksPtr& ranks)
     : width_(options.per_head()),
@@ -108,11 +116,15 @@ at::Tensor LlamaBlock::forward(const at::Tensor& inputs, const RopeTurns& turns,
   const auto added = [&](const at::Tensor& y, const std::shared_ptr<LlamaNorm>& norm) {
     return residual_dropout(ranks_, norm ? norm->forward(y) : y, is_training() ? dropout_ : 0.0);
   };
-  const at::Tensor attended = attention_->forward(before_->forward(inputs), turns, visible, seen);
-  const at::Tensor x = inputs.add(added(attended, after_attention_));
-  const at::Tensor y = between_->forward(x);
-  const at::Tensor mixed = experts_ ? experts_->forward(y, balance) : mlp_->forward(y);
-  return x.add(added(mixed, after_mlp_));
+  const ResidualNorm first = before_->after(inputs, {});
+  const at::Tensor attended = attention_->forward(first.normed, turns, visible, seen);
+  const at::Tensor branch = added(attended, after_attention_);
+  if (experts_) {  // the router needs a norm of the stream's precision
+    const at::Tensor x = first.sum.add(branch);
+    return x.add(added(experts_->forward(between_->forward(x), balance), after_mlp_));
+  }
+  const ResidualNorm second = between_->after(first.sum, branch);
+  return second.sum.add(added(mlp_->forward(second.normed), after_mlp_));
 }
 
 }  // namespace accel

@@ -8,6 +8,7 @@
 
 #include "core/api/block.h"
 #include "core/api/model.h"
+#include "kernels/residual_norm.h"
 #include "models/layers/adapted_linear.h"
 #include "models/layers/context_parallel.h"
 #include "models/layers/decoding.h"
@@ -26,6 +27,8 @@ class LlamaNorm final : public torch::nn::Module {
   LlamaNorm(int64_t width, const LlamaOptions& options);
   /// [..., width] to the same.
   at::Tensor forward(const at::Tensor& x);
+  /// residual_norm() with this norm.
+  ResidualNorm after(const at::Tensor& x, const std::optional<at::Tensor>& branch);
 
  private:
   at::Tensor weight_;

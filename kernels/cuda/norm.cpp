@@ -31,19 +31,38 @@ ACCEL_ON_DEVICE Pack<Number, kCount> load_or(const Number* from, int64_t i, floa
 }
 
 /// One block per row, which the cache keeps for the second and third pass.
-template <class Number, int kCount, bool kIsRms>
+template <class Number, class Out, int kCount, bool kIsRms>
 struct NormRows {
   static constexpr int kThreads = kNormThreads;
   using Args = CudaNorm;
 
+  /// Elements of the row from i on; x + branch is rounded to the type and kept.
+  ACCEL_ON_DEVICE static Pack<Number, kCount> first_load(const Args& in, int64_t row, int64_t i) {
+    const int64_t from = row * in.width + i;
+    auto pack = load<kCount>(static_cast<const Number*>(in.x) + from);
+    if (!in.branch) return pack;
+    const auto branch = load<kCount>(static_cast<const Out*>(in.branch) + from);
+    for (int j = 0; j < kCount; ++j) {
+      round_to(to_float(pack.at[j]) + to_float(branch.at[j]), pack.at + j);
+    }
+    store(pack, static_cast<Number*>(in.sum) + from);
+    return pack;
+  }
+  /// After first_load(), by the same thread.
+  ACCEL_ON_DEVICE static Pack<Number, kCount> next_load(const Args& in, int64_t row, int64_t i) {
+    const auto* x = static_cast<const Number*>(in.branch ? in.sum : in.x);
+    return load<kCount>(x + row * in.width + i);
+  }
+
   /// The sum of (x - shift)^power.
-  template <int kPower, class Block>
-  ACCEL_ON_DEVICE static float moment(Block& block, const Number* x, int64_t width, float shift) {
+  template <int kPower, bool kIsFirst, class Block>
+  ACCEL_ON_DEVICE static float moment(Block& block, const Args& in, float shift) {
+    const int64_t row = block.index();
     typename Block::template Each<float> sums;
     block.run([&](int thread) {
       sums[thread] = 0;
-      for (int64_t i = thread * kCount; i < width; i += kThreads * kCount) {
-        const Pack<Number, kCount> pack = load<kCount>(x + i);
+      for (int64_t i = thread * kCount; i < in.width; i += kThreads * kCount) {
+        const auto pack = kIsFirst ? first_load(in, row, i) : next_load(in, row, i);
         for (const Number& at : pack.at) {
           const float from = to_float(at) - shift;
           sums[thread] += kPower == 1 ? from : from * from;
@@ -56,24 +75,22 @@ struct NormRows {
   template <class Block>
   ACCEL_ON_DEVICE static void run(Block& block, const Args& in) {
     const int64_t row = block.index();
-    const Number* x = static_cast<const Number*>(in.x) + row * in.width;
-    Number* y = static_cast<Number*>(in.y) + row * in.width;
     const auto width = static_cast<float>(in.width);
-    const float mean = kIsRms ? 0 : moment<1>(block, x, in.width, 0) / width;
-    const float rstd = 1 / sqrtf(moment<2>(block, x, in.width, mean) / width + in.eps);
+    const float mean = kIsRms ? 0 : moment<1, true>(block, in, 0) / width;
+    const float rstd = 1 / sqrtf(moment<2, kIsRms>(block, in, mean) / width + in.eps);
     block.run([&](int thread) {
       if (thread == 0) in.rstd[row] = rstd;
       if (!kIsRms && thread == 0) in.mean[row] = mean;
       for (int64_t i = thread * kCount; i < in.width; i += kThreads * kCount) {
-        const auto pack = load<kCount>(x + i);
+        const auto pack = next_load(in, row, i);
         const auto weight = load_or<Number, kCount>(static_cast<const Number*>(in.weight), i, 1);
         const auto bias = load_or<Number, kCount>(static_cast<const Number*>(in.bias), i, 0);
-        Pack<Number, kCount> out;
+        Pack<Out, kCount> out;
         for (int j = 0; j < kCount; ++j) {
           const float normal = (to_float(pack.at[j]) - mean) * rstd;
           round_to(normal * to_float(weight.at[j]) + to_float(bias.at[j]), out.at + j);
         }
-        store(out, y + i);
+        store(out, static_cast<Out*>(in.y) + row * in.width + i);
       }
     });
   }
@@ -92,7 +109,7 @@ struct RowSums {
 
 /// One block per part of rows. Each thread has the same columns in each row and keeps their sums,
 /// [2][kCount][width / kCount], where consecutive threads write consecutive places.
-template <class Number, int kCount, bool kIsRms>
+template <class Number, class Out, int kCount, bool kIsRms>
 struct NormRowsBackward {
   static constexpr int kThreads = kNormThreads;
   using Args = NormBackwardArgs;
@@ -104,7 +121,7 @@ struct NormRowsBackward {
     ACCEL_ON_DEVICE Elements(const CudaNorm& in, int64_t row, int64_t i) {
       const int64_t from = row * in.width + i;
       const auto x = load<kCount>(static_cast<const Number*>(in.x) + from);
-      const auto dy = load<kCount>(static_cast<const Number*>(in.dy) + from);
+      const auto dy = load<kCount>(static_cast<const Out*>(in.dy) + from);
       const auto weight = load_or<Number, kCount>(static_cast<const Number*>(in.weight), i, 1);
       const float mean = kIsRms ? 0 : in.mean[row], rstd = in.rstd[row];
       for (int j = 0; j < kCount; ++j) {
@@ -142,11 +159,17 @@ struct NormRowsBackward {
     block.run([&](int thread) {
       for (int64_t pack = thread; pack < packs; pack += kThreads) {
         const Elements at(in, row, pack * kCount);
-        Pack<Number, kCount> out;
+        const int64_t place = row * in.width + pack * kCount;
+        Pack<Number, kCount> of_sum = {}, out;
+        if (in.dsum) of_sum = load<kCount>(static_cast<const Number*>(in.dsum) + place);
+        Pack<Out, kCount> of_branch;
         for (int j = 0; j < kCount; ++j) {
-          round_to(rstd * (at.weighted[j] - plain - at.normal[j] * normal), out.at + j);
+          const float dx = rstd * (at.weighted[j] - plain - at.normal[j] * normal);
+          round_to(to_float(of_sum.at[j]) + dx, out.at + j);
+          round_to(to_float(out.at[j]), of_branch.at + j);
         }
-        store(out, static_cast<Number*>(in.dx) + row * in.width + pack * kCount);
+        store(out, static_cast<Number*>(in.dx) + place);
+        if (in.dbranch) store(of_branch, static_cast<Out*>(in.dbranch) + place);
       }
     });
   }
@@ -228,45 +251,48 @@ int32_t add_parts(const CudaNorm& in, const Parts& parts, void* stream) {
   } while (true);
 }
 
-template <class Number, int kCount, bool kIsRms>
+template <class Number, class Out, int kCount, bool kIsRms>
 int32_t run_backward(const CudaNorm& in, void* stream) {
   const Parts parts(in);
   const int64_t bytes = parts.sums * static_cast<int64_t>(sizeof(float));
   const bool shares = parts.sums > 0 && bytes <= kMostShared;
   const NormBackwardArgs args = {in, parts.rows_each, parts.sums, shares};
-  const int32_t code = launch<NormRowsBackward<Number, kCount, kIsRms>>(args, parts.count, stream,
-                                                                        shares ? bytes : 0);
+  const int32_t code = launch<NormRowsBackward<Number, Out, kCount, kIsRms>>(
+      args, parts.count, stream, shares ? bytes : 0);
   return code != 0 || parts.sums == 0 ? code : add_parts<Number, kCount>(in, parts, stream);
 }
 
-/// Calls run.operator()<Number, kCount, kIsRms>().
-template <class Number, class Run>
+/// Calls run.operator()<Number, Out, kCount, kIsRms>().
+template <class Number, class Out, class Run>
 int32_t with_pack(const CudaNorm& in, const Run& run) {
   constexpr int kCount = kPackOf<Number>;
   const bool packs =
-      in.width % kCount == 0 && are_aligned(in.x, in.weight, in.bias, in.y, in.dy, in.dx);
-  if (packs && in.is_rms) return run.template operator()<Number, kCount, true>();
-  if (packs) return run.template operator()<Number, kCount, false>();
-  if (in.is_rms) return run.template operator()<Number, 1, true>();
-  return run.template operator()<Number, 1, false>();
+      in.width % kCount == 0 && are_aligned(in.x, in.weight, in.bias, in.branch, in.sum, in.y,
+                                            in.dy, in.dsum, in.dx, in.dbranch);
+  if (packs && in.is_rms) return run.template operator()<Number, Out, kCount, true>();
+  if (packs) return run.template operator()<Number, Out, kCount, false>();
+  if (in.is_rms) return run.template operator()<Number, Out, 1, true>();
+  return run.template operator()<Number, Out, 1, false>();
 }
 
 template <class Run>
 int32_t with_type(const CudaNorm& in, const Run& run) {
-  return in.type == CudaType::kFloat ? with_pack<float>(in, run) : with_pack<Bf16>(in, run);
+  const bool is_narrow = in.y_type == CudaType::kBFloat16;
+  if (in.type == CudaType::kBFloat16) return with_pack<Bf16, Bf16>(in, run);
+  return is_narrow ? with_pack<float, Bf16>(in, run) : with_pack<float, float>(in, run);
 }
 
 }  // namespace
 
 int32_t norm(const CudaNorm* in, void* stream) {
-  return with_type(*in, [&]<class Number, int kCount, bool kIsRms>() {
-    return launch<NormRows<Number, kCount, kIsRms>>(*in, in->rows, stream);
+  return with_type(*in, [&]<class Number, class Out, int kCount, bool kIsRms>() {
+    return launch<NormRows<Number, Out, kCount, kIsRms>>(*in, in->rows, stream);
   });
 }
 
 int32_t norm_backward(const CudaNorm* in, void* stream) {
-  return with_type(*in, [&]<class Number, int kCount, bool kIsRms>() {
-    return run_backward<Number, kCount, kIsRms>(*in, stream);
+  return with_type(*in, [&]<class Number, class Out, int kCount, bool kIsRms>() {
+    return run_backward<Number, Out, kCount, kIsRms>(*in, stream);
   });
 }
 

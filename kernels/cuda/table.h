@@ -7,41 +7,50 @@
 namespace accel {
 
 /// Of the table and its structs: a library with another one is not used.
-constexpr int32_t kCudaTableVersion = 1;
+constexpr int32_t kCudaTableVersion = 2;
 /// The symbol of the library: a CudaTableFunction.
 constexpr auto kCudaTableSymbol = "accel_cuda_table";
 
 /// Type of elements. bfloat16: the upper 16 bits of a float32.
 enum class CudaType : int32_t { kFloat, kBFloat16 };
 
-/// Token cross-entropy of contiguous logits [rows, classes] of `type`; all pointers are on the
-/// device. An ignored row has loss and gradient 0; a row whose target is neither `ignored` nor in
-/// [0, classes) has loss and gradient NaN.
+/// Token cross-entropy of logits [rows, classes] of `type`, whose rows are `stride` elements apart;
+/// all pointers are on the device. An ignored row has loss and gradient 0; a row whose target is
+/// neither `ignored` nor in [0, classes) has loss and gradient NaN. The gradient of the elements
+/// between rows is 0.
 struct CudaCrossEntropy {
   CudaType type;
-  int64_t rows, classes, ignored;
+  int64_t rows, classes, stride, ignored;
   const void* logits;
   const int64_t* targets;  ///< [rows]
   float* log_sums;         ///< [rows], log of the sum of e^logit: forward writes, backward reads
   float* losses;           ///< [rows], for forward
-  float* mean;             ///< [2]: the mean loss of rows that are not ignored, 1 / their number
+  float* mean;  ///< [2]: the mean loss of rows that are not ignored, 1 / their number; null: none
+  const float* row_slope;  ///< [1], of each row's loss: forward writes `gradient` too; or null
   const float* slope;      ///< [1], the gradient of the mean, for backward
-  void* gradient;          ///< [rows, classes], for backward; may be `logits` itself
+  void* gradient;          ///< [rows, stride]; may be `logits` itself
 };
 
 /// LayerNorm (Ba, Kiros and Hinton 2016, arXiv:1607.06450) or RMSNorm (Zhang and Sennrich 2019,
-/// arXiv:1910.07467) of contiguous x [rows, width] of `type`, computed in float32. `weight`, `bias`
-/// and their gradients are [width] of `type`, or null. RMSNorm has neither `bias` nor `mean`.
+/// arXiv:1910.07467) of contiguous x [rows, width] of `type`, or of x + branch, computed in
+/// float32. `weight`, `bias` and their gradients are [width] of `type`, or null. RMSNorm has
+/// neither `bias` nor `mean`.
 struct CudaNorm {
   CudaType type;
+  CudaType y_type;  ///< `type`, or kBFloat16
   bool is_rms;
   int64_t rows, width;
   float eps;
   const void *x, *weight, *bias;
-  void* y;             ///< [rows, width], for forward
+  const void* branch;  ///< [rows, width] of `y_type`; null: none
+  void* sum;           ///< [rows, width] of `type`: x + branch, for forward with a branch
+  void* y;             ///< [rows, width] of `y_type`, for forward
   float *mean, *rstd;  ///< [rows]: forward writes, backward reads
-  const void* dy;      ///< [rows, width], for backward, as the rest
-  void *dx, *weight_grad, *bias_grad;
+  const void* dy;      ///< [rows, width] of `y_type`, for backward, as the rest; x is the sum there
+  const void* dsum;  ///< [rows, width] of `type`: gradient of x of other uses, added to dx; or null
+  void* dx;          ///< [rows, width] of `type`
+  void* dbranch;     ///< [rows, width] of `y_type`: dx; null: none
+  void *weight_grad, *bias_grad;
   float* workspace;  ///< [norm_workspace()]; null without both gradients of [width]
 };
 

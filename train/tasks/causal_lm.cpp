@@ -11,10 +11,12 @@
 #include "core/base/error.h"
 #include "core/recipe/registry.h"
 #include "kernels/cross_entropy.h"
+#include "kernels/cuda_vocabulary_loss.h"
 #include "models/layers/embedding_noise.h"
 #include "models/layers/logit_softcap.h"
 #include "train/tasks/chunked_cross_entropy.h"
 #include "train/tasks/divided_sequences.h"
+#include "train/tasks/has_fixed_passes.h"
 #include "train/tasks/model_needs.h"
 
 namespace accel {
@@ -54,7 +56,10 @@ at::Tensor token_scores(Model& model, const Batch& batch) {
   return scores.to(at::kFloat).flatten(0, -2);
 }
 
-class CausalLm final : public Task, public DividedSequences, public AddsEmbeddingNoise {
+class CausalLm final : public Task,
+                       public DividedSequences,
+                       public HasFixedPasses,
+                       public AddsEmbeddingNoise {
  public:
   static constexpr auto kName = "causal_lm";
   static constexpr const char* kHintFor[] = {"clm", "language_modeling", "text-generation"};
@@ -63,8 +68,8 @@ class CausalLm final : public Task, public DividedSequences, public AddsEmbeddin
   static Schema<CausalLmOptions> schema() {
     return Schema<CausalLmOptions>()
         .field("chunk", &CausalLmOptions::chunk,
-               "Tokens whose logits are in memory at a time; auto: as many as fit in 64 MiB. Fewer "
-               "tokens take less memory.",
+               "Tokens whose logits are in memory at a time; auto: as many as fit in 64 MiB, or in "
+               "1 GiB on a GPU. Fewer tokens take less memory.",
                if_given<Auto>(at_least<int64_t>(1)))
         .field("neftune_noise_alpha", &CausalLmOptions::neftune_noise_alpha,
                "Scale of uniform noise on the embeddings of tokens in updates (NEFTune), which "
@@ -110,6 +115,7 @@ class CausalLm final : public Task, public DividedSequences, public AddsEmbeddin
                   "leave it out, or use a model such as 'gpt' or 'llama'");
     });
   }
+  bool has_fixed_passes() const override { return !adds_embedding_noise(); }
   bool adds_embedding_noise() const override { return options_.neftune_noise_alpha > 0; }
 
   /// The output is the likeliest token at each position, int64 [batch, context].
@@ -148,6 +154,10 @@ class CausalLm final : public Task, public DividedSequences, public AddsEmbeddin
   /// The mean over the targets at the positions that the model returns.
   at::Tensor mean_loss(Model& model, const Batch& batch) const {
     LanguageModel* language = in_chunks(model);
+    // Without a question to the device, which the host would wait for.
+    if (has_fused_loss(language, batch)) {
+      return chunked_cross_entropy(head_of(*language, batch), chunk_for(language, batch));
+    }
     // The mean over no tokens is NaN, which must not reach the weights.
     if (weight(batch) == 0) {
       const at::Tensor any =
@@ -174,12 +184,17 @@ class CausalLm final : public Task, public DividedSequences, public AddsEmbeddin
   int64_t chunk_for(LanguageModel* model, const Batch& batch) const {
     if (!model) return batch.targets.numel();
     if (options_.chunk) return *options_.chunk;
-    return std::min(tokens_per_chunk(model->head_weight().size(0)), batch.targets.numel());
+    return std::min(tokens_per_chunk(model->head_weight()), batch.targets.numel());
   }
 
   /// Ranks that divide the vocabulary have no whole logits.
   static bool makes_all_logits(const Model& model, const Batch& batch, int64_t chunk) {
     return chunk >= batch.targets.numel() && !tensor_ranks(model);
+  }
+
+  /// Whether the loss and its gradients are those of one kernel, for any number of tokens.
+  static bool has_fused_loss(LanguageModel* model, const Batch& batch) {
+    return model && logit_softcap(*model) == 0 && has_cuda_vocabulary_loss(batch.targets.device());
   }
 
   VocabularyHead head_of(LanguageModel& model, const Batch& batch) const {

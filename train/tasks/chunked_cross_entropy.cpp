@@ -7,7 +7,9 @@
 #include <optional>
 
 #include "core/api/targets.h"
+#include "kernels/cuda_vocabulary_loss.h"
 #include "kernels/product_type.h"
+#include "kernels/without_autocast.h"
 
 namespace accel {
 namespace {
@@ -85,7 +87,7 @@ class VocabularyChunks {
         weight_(head.weight.to(type_)),
         bias_(head.bias.defined() ? head.bias.to(type_) : at::Tensor()),
         targets_(head.targets),
-        count_(head.targets.ne(kIgnoredTarget).sum().to(at::kFloat)),
+        count_(head.targets.ne(kIgnoredTarget).sum().clamp_min(1).to(at::kFloat)),
         rows_(head.vocabulary, head.weight.size(0)),
         softcap_(head.softcap),
         chunk_(chunk) {}
@@ -173,30 +175,61 @@ class ChunkedCrossEntropy final : public torch::autograd::Function<ChunkedCrossE
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& hidden,
                             const at::Tensor& weight, const std::optional<at::Tensor>& bias,
                             const VocabularyChunking& by) {
-    const VocabularyChunks chunks(
-        {hidden, weight, by.targets, by.vocabulary, by.softcap, bias.value_or(at::Tensor())},
-        by.chunk);
-    at::Tensor by_hidden = at::empty_like(hidden);
-    at::Tensor by_weight = at::zeros_like(weight);
-    at::Tensor by_bias = bias ? at::zeros_like(*bias) : at::Tensor();
-    at::Tensor loss = chunks.each(
-        [&](int64_t start, const at::Tensor& part, const at::Tensor& wanted, at::Tensor& scores) {
-          const at::Tensor by_logits = chunks.logit_gradient(wanted, scores);
-          by_hidden.narrow(0, start, part.size(0)).copy_(by_logits.mm(chunks.weight()));
-          add_weight_gradient(by_weight, by_logits, part);
-          if (by_bias.defined()) by_bias.add_(by_logits.sum(0));
-        });
-    torch::autograd::variable_list saved = {by_hidden, by_weight};
-    if (by_bias.defined()) saved.push_back(by_bias);
-    context->save_for_backward(saved);
-    return loss;
+    const VocabularyHead head = {hidden,        weight,     by.targets,
+                                 by.vocabulary, by.softcap, bias.value_or(at::Tensor())};
+    const auto fused = loss_by_kernels(head, by.chunk);
+    const VocabularyLoss found = fused ? *fused : loss_by_operators(head, by.chunk);
+    context->save_for_backward({found.by_hidden, found.by_weight, found.by_bias});
+    return found.mean;
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  const torch::autograd::variable_list& by_loss) {
-    const auto saved = context->get_saved_variables();
-    const at::Tensor by_bias = saved.size() > 2 ? saved[2].mul(by_loss[0]) : at::Tensor();
-    return {saved[0].mul(by_loss[0]), saved[1].mul(by_loss[0]), by_bias, {}};
+    torch::autograd::variable_list gradients = context->get_saved_variables();
+    for (at::Tensor& gradient : gradients) {
+      if (gradient.defined()) gradient = gradient.mul(by_loss[0]);
+    }
+    gradients.emplace_back();
+    return gradients;
+  }
+
+ private:
+  static std::optional<VocabularyLoss> loss_by_kernels(const VocabularyHead& head, int64_t chunk) {
+    if (head.vocabulary.ranks || head.softcap != 0) return std::nullopt;
+    const at::ScalarType type = product_type(head.hidden);
+    const WithoutAutocast no_autocast(head.hidden.device().type());
+    const at::Tensor hidden = head.hidden.to(type).contiguous(), weight = head.weight.to(type);
+    const at::Tensor bias = head.bias.defined() ? head.bias.to(type) : at::Tensor();
+    auto found = cuda_vocabulary_loss({.hidden = hidden,
+                                       .weight = weight,
+                                       .bias = bias,
+                                       .targets = head.targets,
+                                       .ignored = kIgnoredTarget,
+                                       .chunk = chunk,
+                                       .needs_weight_gradient = head.weight.requires_grad()});
+    if (!found) return found;
+    found->by_hidden = found->by_hidden.to(head.hidden.scalar_type());
+    if (found->by_weight.defined()) {
+      found->by_weight = found->by_weight.to(head.weight.scalar_type());
+    }
+    if (found->by_bias.defined()) found->by_bias = found->by_bias.to(head.bias.scalar_type());
+    return found;
+  }
+
+  static VocabularyLoss loss_by_operators(const VocabularyHead& head, int64_t chunk) {
+    const VocabularyChunks chunks(head, chunk);
+    VocabularyLoss found;
+    found.by_hidden = at::empty_like(head.hidden);
+    if (head.weight.requires_grad()) found.by_weight = at::zeros_like(head.weight);
+    if (head.bias.defined()) found.by_bias = at::zeros_like(head.bias);
+    found.mean = chunks.each(
+        [&](int64_t start, const at::Tensor& part, const at::Tensor& wanted, at::Tensor& scores) {
+          const at::Tensor by_logits = chunks.logit_gradient(wanted, scores);
+          found.by_hidden.narrow(0, start, part.size(0)).copy_(by_logits.mm(chunks.weight()));
+          if (found.by_weight.defined()) add_weight_gradient(found.by_weight, by_logits, part);
+          if (found.by_bias.defined()) found.by_bias.add_(by_logits.sum(0));
+        });
+    return found;
   }
 };
 
@@ -241,9 +274,10 @@ class ChunkedLogProbs final : public torch::autograd::Function<ChunkedLogProbs> 
 
 }  // namespace
 
-int64_t tokens_per_chunk(int64_t vocab) {
-  constexpr int64_t kLogitBytes = int64_t{64} << 20;
-  return std::max<int64_t>(kLogitBytes / (vocab * static_cast<int64_t>(sizeof(float))), 1);
+int64_t tokens_per_chunk(const at::Tensor& weight) {
+  constexpr int64_t kOnCpu = int64_t{64} << 20, kOnGpu = int64_t{1} << 30;  // bytes of logits
+  const int64_t bytes = weight.is_cuda() ? kOnGpu : kOnCpu;
+  return std::max<int64_t>(bytes / (weight.size(0) * static_cast<int64_t>(sizeof(float))), 1);
 }
 
 at::Tensor chunked_log_probs(const VocabularyHead& head, int64_t chunk) {

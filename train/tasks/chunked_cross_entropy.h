@@ -9,8 +9,9 @@
 
 namespace accel {
 
-/// Tokens whose F32 logits over `vocab` fit in 64 MiB, at least one.
-int64_t tokens_per_chunk(int64_t vocab);
+/// Tokens whose F32 logits over the rows of an output weight fit in 64 MiB, or in 1 GiB on a GPU,
+/// which needs larger products; at least one.
+int64_t tokens_per_chunk(const at::Tensor& weight);
 
 /// Hidden states, output weight and targets.
 struct VocabularyHead {
@@ -24,7 +25,7 @@ struct VocabularyHead {
 
 /// The mean cross-entropy over unmasked targets, 0-d F32, ready for backward(). Logits of at most
 /// `chunk` tokens exist at a time: the gradients of `hidden` and `weight` are computed with the
-/// loss. Respects autocast. NaN when all targets are masked, as in PyTorch. With ranks, each has
+/// loss. Respects autocast. 0 when all targets are masked. With ranks, each has
 /// the logits of its rows only, and the ranks exchange three numbers per token (vocabulary-parallel
 /// loss, Shoeybi et al., "Megatron-LM", 2019); the gradient of `hidden` is then this rank's part of
 /// a sum, which TensorRanks::enter() adds.

@@ -18,9 +18,9 @@ struct CompletionScores {
 };
 
 /// The log-probability of each target of `rows`, [rows, length] F32, with logits divided by
-/// `temperature`; 0 where the target is kIgnoredTarget. Only the logits of targets are computed, at
-/// most 64 MiB at a time. Throws Error (kRecipe) that names `task` for a model that is no language
-/// model.
+/// `temperature`; 0 where the target is kIgnoredTarget. Only the logits of targets are computed,
+/// tokens_per_chunk() at a time. Throws Error (kRecipe) that names `task` for a model that is no
+/// language model.
 at::Tensor target_log_probs(const char* task, Model& model, const Batch& rows,
                             double temperature = 1);
 

@@ -70,7 +70,7 @@ class MaskedLm final : public Task, public DividedSequences {
                             .vocabulary = vocabulary,
                             .bias = model.token_bias()};
     };
-    const auto chunk = [](const VocabularyHead& of) { return tokens_per_chunk(of.weight.size(0)); };
+    const auto chunk = [](const VocabularyHead& of) { return tokens_per_chunk(of.weight); };
     return {&counted_targets,
             [head, chunk](const Batch& batch) {
               const VocabularyHead all = head(batch);

@@ -16,6 +16,7 @@
 #include "core/base/text.h"
 #include "core/recipe/registry.h"
 #include "kernels/cross_entropy.h"
+#include "kernels/cuda_vocabulary_loss.h"
 #include "train/tasks/chunked_cross_entropy.h"
 #include "train/tasks/generates_targets.h"
 #include "train/tasks/model_needs.h"
@@ -68,7 +69,9 @@ class Seq2Seq final : public Task, public WholeSequences, public GeneratesTarget
     // The mean over no tokens is NaN, which must not reach the weights.
     if (weight(batch) == 0) return head.hidden.to(at::kFloat).sum().mul(0);
     const int64_t chunk = chunk_for(head);
-    if (chunk < head.targets.numel()) return chunked_cross_entropy(head, chunk);
+    if (chunk < head.targets.numel() || has_cuda_vocabulary_loss(head.targets.device())) {
+      return chunked_cross_entropy(head, chunk);
+    }
     return cross_entropy(logits_of(head), head.targets, kIgnoredTarget);
   }
 
@@ -114,8 +117,7 @@ class Seq2Seq final : public Task, public WholeSequences, public GeneratesTarget
     return at::linear(head.hidden, head.weight).to(at::kFloat);
   }
   int64_t chunk_for(const VocabularyHead& head) const {
-    return options_.chunk.value_or(
-        std::min(tokens_per_chunk(head.weight.size(0)), head.targets.numel()));
+    return options_.chunk.value_or(std::min(tokens_per_chunk(head.weight), head.targets.numel()));
   }
 
   /// int64 [batch, longest of them].
@@ -141,8 +143,9 @@ Schema<Seq2SeqOptions> Seq2Seq::schema() {
   using Options = Seq2SeqOptions;
   return Schema<Options>()
       .field("chunk", &Options::chunk,
-             "Tokens whose logits are in memory at a time; auto: as many as fit in 64 MiB. Fewer "
-             "tokens take less memory.",
+             "Tokens whose logits are in memory at a time; auto: as many as fit in 64 MiB, or in 1 "
+             "GiB "
+             "on a GPU. Fewer tokens take less memory.",
              if_given<Auto>(at_least<int64_t>(1)))
       .field("predict_with_generate", &Options::predict_with_generate,
              "Whether evaluations also generate the targets, for the metrics `rouge` and `bleu`; "

@@ -8,6 +8,7 @@ namespace {
 
 constexpr int64_t kIgnored = -100;
 constexpr float kSlope = 3;
+constexpr float kRowSlope = 0.25;
 
 template <class Number>
 class CudaCrossEntropyTest : public testing::Test {
@@ -15,6 +16,31 @@ class CudaCrossEntropyTest : public testing::Test {
   struct Found {
     std::vector<float> losses, mean, gradient;
   };
+
+  /// By the forward pass alone, in rows of logits with `padding` more elements, which are poisoned.
+  static Found run_in_one_pass(const std::vector<float>& logits,
+                               const std::vector<int64_t>& targets, size_t padding) {
+    const size_t rows = targets.size(), classes = logits.size() / rows, stride = classes + padding;
+    std::vector<float> padded(rows * stride, std::nanf(""));
+    for (size_t i = 0; i < logits.size(); ++i)
+      padded[i / classes * stride + i % classes] = logits[i];
+    const OnDevice<Number> x(as<Number>(padded));
+    const OnDevice<int64_t> wanted(targets);
+    const OnDevice<float> log_sums(rows), losses(rows), slope(std::vector<float>{kRowSlope});
+    CudaCrossEntropy in = {};
+    in.type = kTypeOf<Number>;
+    in.rows = static_cast<int64_t>(rows);
+    in.classes = static_cast<int64_t>(classes);
+    in.stride = static_cast<int64_t>(stride);
+    in.ignored = kIgnored;
+    in.logits = in.gradient = x.get();
+    in.targets = wanted.get();
+    in.log_sums = log_sums.get();
+    in.losses = losses.get();
+    in.row_slope = slope.get();
+    expect_launched(table().cross_entropy(&in, nullptr));
+    return {losses.floats(), {}, x.floats()};
+  }
 
   static Found run(const std::vector<float>& logits, const std::vector<int64_t>& targets,
                    bool in_place) {
@@ -26,7 +52,7 @@ class CudaCrossEntropyTest : public testing::Test {
     CudaCrossEntropy in = {};
     in.type = kTypeOf<Number>;
     in.rows = static_cast<int64_t>(rows);
-    in.classes = static_cast<int64_t>(logits.size() / rows);
+    in.classes = in.stride = static_cast<int64_t>(logits.size() / rows);
     in.ignored = kIgnored;
     in.logits = x.get();
     in.targets = wanted.get();
@@ -83,6 +109,29 @@ TYPED_TEST(CudaCrossEntropyTest, HasTheLossesAndGradientsOfTheCpu) {
       expect_near(found.losses, wanted.losses, 1e-6, 4e-6);
       expect_near(found.mean, wanted.mean, 1e-6, 2e-6);
       expect_near(found.gradient, wanted.gradient, 1e-5 + kRounding<TypeParam>, 1e-7);
+    }
+  }
+}
+
+TYPED_TEST(CudaCrossEntropyTest, TheForwardPassWritesTheGradientToo) {
+  for (const int64_t classes : {1, 65, 4096, 5001, 50257}) {
+    const auto logits = drawn(static_cast<size_t>(7 * classes), 1, 8);
+    const auto targets = this->targets_of(7, classes);
+    const auto wanted = this->of_cpu(logits, targets);
+    for (const size_t padding : {0, 1, 7, 47}) {
+      SCOPED_TRACE(std::to_string(classes) + " + " + std::to_string(padding));
+      const auto found = this->run_in_one_pass(logits, targets, padding);
+      expect_near(found.losses, wanted.losses, 1e-6, 4e-6);
+      std::vector<float> gradient, beside;
+      const size_t stride = static_cast<size_t>(classes) + padding;
+      for (size_t i = 0; i < found.gradient.size(); ++i) {
+        const bool is_class = i % stride < static_cast<size_t>(classes);
+        (is_class ? gradient : beside).push_back(found.gradient[i]);
+      }
+      std::vector<float> scaled = wanted.gradient;
+      for (float& x : scaled) x *= kRowSlope * 6 / kSlope;  // 6 rows count
+      expect_near(gradient, scaled, 1e-5 + kRounding<TypeParam>, 1e-7);
+      EXPECT_EQ(beside, std::vector<float>(7 * padding));
     }
   }
 }

@@ -122,6 +122,71 @@ TYPED_TEST(CudaNormTest, IsThatOfDoublePrecision) {
   }
 }
 
+/// With a branch, and a gradient of the sum's other uses; y, dy and the branch are of type Out.
+template <class Number, class Out>
+void expect_exact_with_branch(bool is_rms, size_t rows, size_t width) {
+  NormCase of = NormCase::of<Number>(is_rms, rows, width);
+  of.dy = rounded<Out>(of.dy);
+  const std::vector<float> branch = rounded<Out>(drawn(rows * width, 5));
+  const std::vector<float> dsum = rounded<Number>(drawn(rows * width, 6));
+  const OnDevice<Number> x(as<Number>(of.x)), weight(as<Number>(of.weight)),
+      bias(as<Number>(of.bias)), sum(rows * width), slopes(as<Number>(dsum)), dx(rows * width),
+      weight_grad(width), bias_grad(width);
+  const OnDevice<Out> added(as<Out>(branch)), dy(as<Out>(of.dy)), y(rows * width),
+      dbranch(rows * width);
+  const OnDevice<float> mean(rows), rstd(rows);
+  CudaNorm in = {};
+  in.type = kTypeOf<Number>;
+  in.y_type = kTypeOf<Out>;
+  in.is_rms = is_rms;
+  in.rows = static_cast<int64_t>(rows);
+  in.width = static_cast<int64_t>(width);
+  in.eps = static_cast<float>(kEps);
+  in.x = x.get();
+  in.branch = added.get();
+  in.sum = sum.get();
+  in.weight = weight.get();
+  if (!is_rms) in.bias = bias.get();
+  in.y = y.get();
+  in.mean = is_rms ? nullptr : mean.get();
+  in.rstd = rstd.get();
+  expect_launched(table().norm(&in, nullptr));
+  in.x = sum.get();
+  in.branch = in.sum = nullptr;
+  in.dy = dy.get();
+  in.dsum = slopes.get();
+  in.dx = dx.get();
+  in.dbranch = dbranch.get();
+  in.weight_grad = weight_grad.get();
+  if (!is_rms) in.bias_grad = bias_grad.get();
+  const OnDevice<float> workspace(static_cast<size_t>(table().norm_workspace(&in)));
+  in.workspace = workspace.get();
+  expect_launched(table().norm_backward(&in, nullptr));
+  for (size_t i = 0; i < of.x.size(); ++i) of.x[i] += branch[i];
+  of.x = rounded<Number>(of.x);
+  EXPECT_EQ(sum.floats(), of.x);
+  Exact wanted = exact(of);
+  for (size_t i = 0; i < wanted.dx.size(); ++i) wanted.dx[i] += dsum[i];
+  const double of_sums = 1e-6 * std::sqrt(static_cast<double>(rows)) * 10;
+  expect_near(y.floats(), wanted.y, kRounding<Out>, 4e-6);
+  expect_near(dx.floats(), wanted.dx, kRounding<Number>, 4e-6);
+  EXPECT_EQ(dbranch.floats(), rounded<Out>(dx.floats()));
+  expect_near(weight_grad.floats(), wanted.weight_grad, kRounding<Number>, of_sums);
+  if (!is_rms) expect_near(bias_grad.floats(), wanted.bias_grad, kRounding<Number>, of_sums);
+}
+
+TEST(CudaResidualNormTest, AddsABranchAndTheGradientOfOtherUses) {
+  const std::pair<size_t, size_t> sizes[] = {{5, 7}, {64, 768}, {3, 1001}, {40, 1600}};
+  for (const auto& [rows, width] : sizes) {
+    for (const bool is_rms : {false, true}) {
+      SCOPED_TRACE(std::to_string(rows) + " x " + std::to_string(width) + (is_rms ? " rms" : ""));
+      expect_exact_with_branch<float, float>(is_rms, rows, width);
+      expect_exact_with_branch<float, Bf16>(is_rms, rows, width);
+      expect_exact_with_branch<Bf16, Bf16>(is_rms, rows, width);
+    }
+  }
+}
+
 TYPED_TEST(CudaNormTest, AddressesNeedNotBeMultiplesOf16) {
   const NormCase of = NormCase::of<TypeParam>(false, 40, 64);
   this->expect_exact(of, run<TypeParam>(of, 1));

@@ -1,0 +1,140 @@
+#include "kernels/residual_norm.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/layer_norm.h>
+#include <ATen/ops/rms_norm.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "kernels/cuda_library.h"
+#include "kernels/product_type.h"
+
+namespace accel {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+bool is_like(const at::Tensor& other, const at::Tensor& x, at::ScalarType type) {
+  return !other.defined() ||
+         (other.device() == x.device() && other.is_contiguous() && other.scalar_type() == type);
+}
+
+bool takes(const at::Tensor& x, const std::optional<at::Tensor>& branch, const NormRule& rule) {
+  const at::ScalarType type = x.scalar_type(), product = product_type(x);
+  return cuda_kernels(x.device()) && is_for_cuda_kernels(x) && x.numel() > 0 &&
+         (product == type || product == at::kBFloat16) && is_like(rule.weight, x, type) &&
+         is_like(rule.bias, x, type) && rule.weight.defined() &&
+         rule.weight.numel() == x.size(-1) &&
+         (!branch || (is_like(*branch, x, product) && branch->sizes() == x.sizes()));
+}
+
+const void* data_of(const at::Tensor& x) {
+  return x.defined() ? x.const_data_ptr() : nullptr;
+}
+void* written(const at::Tensor& x) {
+  return x.defined() ? x.mutable_data_ptr() : nullptr;
+}
+
+/// A new tensor where `like` is defined and its gradient is wanted.
+at::Tensor gradient_of(const at::Tensor& like, bool is_wanted) {
+  return like.defined() && is_wanted ? at::empty_like(like) : at::Tensor();
+}
+
+/// What both passes give to the kernels. `statistics`: [2, rows], mean and 1 / deviation.
+CudaNorm arguments(const at::Tensor& x, const NormRule& rule, at::ScalarType product,
+                   const at::Tensor& statistics) {
+  CudaNorm in = {};
+  in.type = cuda_type(x);
+  in.y_type = product == at::kFloat ? CudaType::kFloat : CudaType::kBFloat16;
+  in.is_rms = rule.is_rms;
+  in.width = x.size(-1);
+  in.rows = x.numel() / in.width;
+  in.eps = static_cast<float>(rule.eps);
+  in.x = x.const_data_ptr();
+  in.weight = data_of(rule.weight);
+  in.bias = data_of(rule.bias);
+  in.rstd = statistics[1].mutable_data_ptr<float>();
+  in.mean = rule.is_rms ? nullptr : statistics[0].mutable_data_ptr<float>();
+  return in;
+}
+
+class Fused final : public torch::autograd::Function<Fused> {
+ public:
+  static variable_list forward(AutogradContext* context, const at::Tensor& x,
+                               const std::optional<at::Tensor>& branch, const at::Tensor& weight,
+                               const std::optional<at::Tensor>& bias, const NormRule& rule) {
+    const at::ScalarType product = product_type(x);
+    const at::Tensor statistics =
+        at::empty({2, x.numel() / x.size(-1)}, x.options().dtype(at::kFloat));
+    const at::Tensor sum = branch ? at::empty_like(x) : x;
+    const at::Tensor normed = at::empty_like(x, x.options().dtype(product));
+    CudaNorm in = arguments(x, rule, product, statistics);
+    if (branch) {
+      in.branch = branch->const_data_ptr();
+      in.sum = sum.mutable_data_ptr();
+    }
+    in.y = normed.mutable_data_ptr();
+    run_cuda_kernel(x.device(), cuda_kernels(x.device())->norm, in);
+    context->set_materialize_grads(false);
+    context->save_for_backward({sum, weight, bias.value_or(at::Tensor()), statistics});
+    context->saved_data["is_rms"] = rule.is_rms;
+    context->saved_data["eps"] = rule.eps;
+    context->saved_data["product"] = product;
+    context->saved_data["has_branch"] = branch.has_value();
+    return {sum, normed};
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& slopes) {
+    const variable_list saved = context->get_saved_variables();
+    const at::Tensor &sum = saved[0], &statistics = saved[3];
+    const bool has_branch = context->saved_data["has_branch"].toBool();
+    const at::ScalarType product = context->saved_data["product"].toScalarType();
+    if (!slopes[1].defined()) {
+      const at::Tensor of_branch =
+          has_branch && slopes[0].defined() ? slopes[0].to(product) : at::Tensor();
+      return {slopes[0], of_branch, {}, {}, {}};
+    }
+    const NormRule rule = {context->saved_data["is_rms"].toBool(), saved[1], saved[2],
+                           context->saved_data["eps"].toDouble()};
+    const at::Tensor dy = slopes[1].contiguous();
+    const at::Tensor dsum = slopes[0].defined() ? slopes[0].contiguous() : at::Tensor();
+    const at::Tensor dx = at::empty_like(sum);
+    const at::Tensor dbranch =
+        has_branch ? at::empty_like(sum, sum.options().dtype(product)) : at::Tensor();
+    const size_t place = has_branch ? 2 : 1;  // among the inputs that are tensors
+    const at::Tensor dweight = gradient_of(rule.weight, context->needs_input_grad(place));
+    const bool has_bias = rule.bias.defined() && context->needs_input_grad(place + 1);
+    const at::Tensor dbias = gradient_of(rule.bias, has_bias);
+    CudaNorm in = arguments(sum, rule, product, statistics);
+    in.dy = dy.const_data_ptr();
+    in.dsum = data_of(dsum);
+    in.dx = dx.mutable_data_ptr();
+    in.dbranch = written(dbranch);
+    in.weight_grad = written(dweight);
+    in.bias_grad = written(dbias);
+    const CudaTable* table = cuda_kernels(sum.device());
+    const at::Tensor workspace =
+        at::empty({table->norm_workspace(&in)}, sum.options().dtype(at::kFloat));
+    if (workspace.numel() > 0) in.workspace = workspace.mutable_data_ptr<float>();
+    run_cuda_kernel(sum.device(), table->norm_backward, in);
+    return {dx, dbranch, dweight, dbias, {}};
+  }
+};
+
+}  // namespace
+
+ResidualNorm residual_norm(const at::Tensor& x, const std::optional<at::Tensor>& branch,
+                           const NormRule& rule) {
+  if (takes(x, branch, rule)) {
+    const variable_list out =
+        Fused::apply(x, branch, rule.weight,
+                     rule.bias.defined() ? std::optional(rule.bias) : std::nullopt, rule);
+    return {out[0], out[1]};
+  }
+  const at::Tensor sum = branch ? x.add(*branch) : x;
+  if (rule.is_rms) return {sum, at::rms_norm(sum, rule.weight.sizes(), rule.weight, rule.eps)};
+  return {sum, at::layer_norm(sum, rule.weight.sizes(), rule.weight, rule.bias, rule.eps)};
+}
+
+}  // namespace accel

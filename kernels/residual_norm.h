@@ -1,0 +1,32 @@
+// The residual stream of a transformer and its norm before a layer's products.
+#pragma once
+
+#include <optional>
+
+#include "core/api/batch.h"
+
+namespace accel {
+
+/// LayerNorm, or RMSNorm without a mean and a bias, over the last dimension.
+struct NormRule {
+  bool is_rms = false;
+  at::Tensor weight;     ///< [width]
+  at::Tensor bias = {};  ///< [width], or undefined
+  double eps = 1e-5;
+};
+
+struct ResidualNorm {
+  at::Tensor sum;     ///< to be used in place of x from here on
+  at::Tensor normed;  ///< for matrix products only
+};
+
+/// x + branch and its norm, [..., width], differentiable. Reference: x.add(branch), then
+/// at::layer_norm() or at::rms_norm(). On a GPU the fused kernels do it in one pass, write the norm
+/// in the type of the matrix products that follow under autocast (which then cast nothing, with the
+/// same numbers), and the backward pass adds the gradients of the sum's other uses. They support
+/// float32 and bfloat16 with a weight of the same type, and a branch of the products' type;
+/// deterministic.
+ResidualNorm residual_norm(const at::Tensor& x, const std::optional<at::Tensor>& branch,
+                           const NormRule& rule);
+
+}  // namespace accel
