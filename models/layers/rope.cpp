@@ -116,19 +116,25 @@ bool Rope::changes_between(int64_t length, int64_t other) const {
          std::max(length, other) > original;
 }
 
+const at::Tensor& Rope::speeds_on(at::Device device) const {
+  if (!moved_.defined() || moved_.device() != device) moved_ = speeds_.to(device);
+  return moved_;
+}
+
 RopeTurns Rope::turns(int64_t first, int64_t length, int64_t longest, at::Device device) const {
-  at::Tensor speeds = speeds_;
+  at::Tensor speeds = speeds_on(device);
   if (changes_between(0, longest)) {
-    speeds = long_speeds_.defined()
-                 ? long_speeds_
-                 : speeds_of(options_, rotated_, dynamic_theta(options_, rotated_, longest));
+    const at::Tensor longer =
+        long_speeds_.defined()
+            ? long_speeds_
+            : speeds_of(options_, rotated_, dynamic_theta(options_, rotated_, longest));
+    speeds = longer.to(device);
   }
-  speeds = speeds.to(device);
   return turns_of(at::outer(at::arange(first, first + length, speeds.options()), speeds));
 }
 
 RopeTurns Rope::turns_of_rows(const at::Tensor& positions) const {
-  const at::Tensor speeds = speeds_.to(positions.device());
+  const at::Tensor& speeds = speeds_on(positions.device());
   return turns_of(positions.to(at::kFloat).unsqueeze(1).unsqueeze(3).mul(speeds));
 }
 

@@ -96,12 +96,14 @@ class Rope {
 
  private:
   RopeTurns turns_of(const at::Tensor& angles_of_pairs) const;
+  const at::Tensor& speeds_on(at::Device device) const;
 
   RopeOptions options_;
-  int64_t rotated_;          ///< elements of a head
-  at::Tensor speeds_;        ///< radians per position and pair
-  at::Tensor long_speeds_;   ///< of longrope in sequences beyond the original context
-  double attention_factor_;  ///< of cosines and sines
+  int64_t rotated_;           ///< elements of a head
+  at::Tensor speeds_;         ///< radians per position and pair
+  at::Tensor long_speeds_;    ///< of longrope in sequences beyond the original context
+  mutable at::Tensor moved_;  ///< `speeds_` on the device of the last turns: a copy waits for it
+  double attention_factor_;   ///< of cosines and sines
 };
 
 }  // namespace accel
