@@ -16,7 +16,7 @@ set_target_properties(accel-run PROPERTIES
   UNITY_BUILD OFF
   BUILD_RPATH "$ORIGIN/lib/accel-run-stubs;$ORIGIN/lib/accel-run;$ORIGIN/lib"
   INSTALL_RPATH "$ORIGIN/../lib/accel-run-stubs;$ORIGIN/../lib/accel-run")
-foreach(part accel_cuda accel_nccl accel_arrow)
+foreach(part accel_cuda accel_cuda_graph accel_nccl accel_arrow)
   if(TARGET ${part})
     add_dependencies(accel-run ${part})
   endif()

@@ -48,7 +48,6 @@ constexpr Lack kLacks[] = {
     {"relora", "ReLoRA is not available", "relora*"},
     {"rl", "this kind of reinforcement learning is not available", "ppo value_model"},
     {"sharding", "models are not sharded in this way", "sharded_ddp"},
-    {"tf32", "TF32 is not configurable", "tf32 allow_tf32"},
     {"upload", "nothing is uploaded", "push_to_hub hub_model*"},
     {"vision language", "models of images and text are not available", "vision_tower projector"},
 };

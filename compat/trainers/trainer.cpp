@@ -53,7 +53,7 @@ constexpr TrainerKey kTrainerKeys[] = {
     {"label_smoothing_factor", Use::kRead, "", "0"},
     {"bf16_full_eval", Use::kNot, "evaluation computes as training does", "false"},
     {"fp16_full_eval", Use::kNot, "evaluation computes as training does", "false"},
-    {"tf32", Use::kLack, "tf32", "false"},
+    {"tf32", Use::kCopy, "accelerator.tf32"},
     {"activation_checkpointing", Use::kRead, "", "false"},
     {"gradient_checkpointing", Use::kRead, "", "false"},
     {"fp16_backend", Use::kIdle},

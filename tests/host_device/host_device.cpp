@@ -21,7 +21,13 @@ namespace {
 constexpr auto kType = c10::DeviceType::HPU;
 
 std::atomic<int64_t> g_calls = 0;
+std::atomic<bool> g_records = false;
 thread_local c10::DeviceIndex t_current = 0;
+
+/// Throws for an operator whose result the host waits for, while work is recorded.
+void check_recording(bool waits, const char* name) {
+  TORCH_CHECK(!waits || !g_records, name, ": the host reads the device while a graph is recorded");
+}
 
 /// Tensors of an operator's call as the CPU sees them, and the way back.
 class Views {
@@ -131,6 +137,9 @@ void from_views(c10::IValue& value, Views& views) {
 /// With the CPU's kernel of `name`, on the same memory.
 void run_as(const c10::OperatorHandle& op, const char* name, torch::jit::Stack* stack) {
   ++g_calls;
+  check_recording(op.operator_name().name == "aten::_local_scalar_dense" ||
+                      op.operator_name().name == "aten::nonzero",
+                  name);
   const auto host = c10::Dispatcher::singleton().findSchemaOrThrow(
       name, op.operator_name().overload_name.c_str());
   const auto& arguments = host.schema().arguments();
@@ -158,6 +167,7 @@ void run_on_host(const c10::OperatorHandle& op, c10::DispatchKeySet /*keys*/,
 
 at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool /*non_blocking*/) {
   ++g_calls;
+  check_recording(from.is_cpu() != to.is_cpu(), "copy");
   Views views("copy");
   const auto plain = [&](const at::Tensor& tensor) {
     return tensor.device().type() == kType ? views.view(tensor) : tensor;
@@ -247,7 +257,7 @@ TORCH_LIBRARY_IMPL(_, HPU, library) {
   library.fallback(torch::CppFunction::makeFromBoxedFunction<&run_on_host>());
 }
 
-// No operator casts.
+// Operators that are not in the lists of host_device_autocast.cpp cast nothing.
 TORCH_LIBRARY_IMPL(_, AutocastHPU, library) {
   library.fallback(torch::CppFunction::makeFallthrough());
 }
@@ -258,6 +268,13 @@ TORCH_LIBRARY_IMPL(aten, HPU, library) {
                torch::CppFunction::makeFromBoxedFunction<&convolution>());
   library.impl("convolution_backward_overrideable",
                torch::CppFunction::makeFromBoxedFunction<&convolution_backward>());
+}
+
+RecordingScope::RecordingScope() {
+  g_records = true;
+}
+RecordingScope::~RecordingScope() {
+  g_records = false;
 }
 
 int64_t host_device_calls() {

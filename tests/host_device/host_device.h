@@ -21,4 +21,13 @@ inline c10::Device host_device(c10::DeviceIndex index = 0) {
 /// Operators that have run on such devices, so that a test sees that they did.
 int64_t host_device_calls();
 
+/// While it exists, reading the device's memory throws, as it does while CUDA records a graph.
+class RecordingScope {
+ public:
+  RecordingScope();
+  ~RecordingScope();
+  RecordingScope(const RecordingScope&) = delete;
+  RecordingScope& operator=(const RecordingScope&) = delete;
+};
+
 }  // namespace accel

@@ -18,6 +18,7 @@
 #include "train/job/device.h"
 #include "train/job/model_fit.h"
 #include "train/job/same_inputs.h"
+#include "train/job/step_graph.h"
 #include "train/job/torch_setup.h"
 #include "train/optim/phased_schedule.h"
 
@@ -247,6 +248,7 @@ std::unique_ptr<Job> build_job(RecipeOptions recipe, Node resolved, const Regist
   seed_rank(*job, 0);
   job->swapper = build_swapper(*job, world.is_estimate);
   build_trained(*job);
+  if (!world.is_estimate) build_step_graph(*job);
   build_schedule(*job);
   build_metrics(*job, registry);
   check_metric_names(*job);

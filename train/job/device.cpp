@@ -31,8 +31,6 @@ bool has_nvidia_driver() {
 
 /// Loads libtorch's CUDA library; returns the error, or "".
 std::string load_cuda() {
-  // Deterministic matrix products need a fixed workspace size from the first call on.
-  setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", 0);
   return SharedLibrary(kCudaLibrary, SharedLibrary::Symbols::kGlobal).error();
 }
 

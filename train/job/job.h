@@ -35,6 +35,8 @@ struct BatchPlan {
 /// Throws Error (kRecipe) when `world` ranks cannot share the batch.
 BatchPlan plan_batches(const TrainSection& train, int64_t world = 1);
 
+class StepGraph;
+
 /// The processes of a job.
 struct World {
   Mesh mesh;
@@ -111,6 +113,7 @@ struct Job {
   std::string fp8_layers;  ///< which layers are in fp8, for the first screen; "" without fp8
   std::unique_ptr<JoinedOptimizer> optimizer;  ///< all optimizers as one
   std::vector<OptimizerBinding> optimizers;    ///< the recipe's first, then the task's
+  std::shared_ptr<StepGraph> step_graph;       ///< null: passes are launched one by one
   std::unique_ptr<Schedule> schedule;
   std::vector<std::unique_ptr<Metric>> metrics;
   /// Names of the evaluation's results, "eval/loss" first, and whether higher is better.

@@ -35,6 +35,9 @@ bool takes_environment_threads(const AcceleratorSection& section);
 /// Refuses operators without a deterministic implementation.
 void set_deterministic(bool on);
 
+/// Whether float32 matrix products and convolutions on GPUs are computed in TensorFloat-32.
+void set_tf32(bool on);
+
 /// Seeds the default generators of the CPU and all devices, as torch.manual_seed.
 void seed_generator(uint64_t seed);
 /// The state of the CPU's generator, uint8 [5056], as torch.get_rng_state.

@@ -199,7 +199,19 @@ Schema<AcceleratorSection> with_computing(Schema<AcceleratorSection> schema) {
              "Instructions of MKL's matrix products. auto: AVX-512 on all processors that have it; "
              "native: MKL's own choice, which is AVX-512 on Intel processors only, as in PyTorch. "
              "native is slower on AMD processors, but gives the last digits of PyTorch there; "
-             "`kernels: reference` implies it.");
+             "`kernels: reference` implies it.")
+      .field("tf32", &AcceleratorSection::tf32,
+             "TensorFloat-32 for float32 products on GPUs of compute capability 8.0 and later, "
+             "which are faster and round their factors to 10 bits. auto: for convolutions only, as "
+             "in PyTorch; true: for matrix products too; false: for neither.")
+      .hint_for({"allow_tf32"})
+      .field(
+          "cuda_graph", &AcceleratorSection::cuda_graph,
+          "Record the passes of a step as a CUDA graph. Launching it costs the host no time, so "
+          "that small models train faster; it takes the memory of a second step. For samples "
+          "of one shape, on one GPU, without gradient accumulation, activation checkpointing and "
+          "experts.")
+      .hint_for({"cuda_graphs"});
 }
 
 /// Sizes of the mesh, and what is sharded over it.

@@ -181,6 +181,8 @@ struct AcceleratorSection {
   Auto<int64_t> num_cpu_threads_per_process;
   Kernels kernels = Kernels::kFused;
   MklInstructions mkl_instructions = MklInstructions::kAuto;
+  Auto<bool> tf32;  ///< auto: PyTorch's defaults
+  bool cuda_graph = false;
   static Schema<AcceleratorSection> schema();
 
   /// The device by `device` and `distributed_type`.

@@ -11,6 +11,7 @@
 #include "core/recipe/number_text.h"
 #include "parallel/gradients.h"
 #include "parallel/operations.h"
+#include "train/job/step_graph.h"
 #include "train/step/pass_snapshot.h"
 #include "train/step/update.h"
 
@@ -112,10 +113,19 @@ OptimizerBinding& binding_named(Job& job, const std::string& name) {
 
 double TrainStepContext::update(const std::string& optimizer, const BatchLoss& loss) {
   OptimizerBinding& binding = binding_named(job_, optimizer);
-  const double mean = sum_losses(binding, accumulate(binding, loss));
-  inputs_.watch.lap(Phase::kSync);
-  check_loss(mean);
-  apply(binding);
+  const PassLosses losses = accumulate(binding, loss);
+  double mean = 0;
+  const auto read_loss = [&] {
+    mean = sum_losses(binding, losses);
+    inputs_.watch.lap(Phase::kSync);
+    check_loss(mean);
+  };
+  if (job_.device.is_cpu()) {
+    read_loss();
+    apply(binding, [] {});
+  } else {
+    apply(binding, read_loss);
+  }
   return mean;
 }
 
@@ -153,10 +163,13 @@ class TrainStepContext::Passes final : public MicroBatchPasses {
         share_(share_of_gradients(strategy, step.inputs_.global_batch, step.weights_)) {}
 
   size_t count() const override { return step_.batches_.size(); }
-  const Batch& batch(size_t i) const override { return step_.batches_[i]; }
+  const Batch& batch(size_t i) const override { return of_graph_ ? *of_graph_ : step_.batches_[i]; }
 
   void run(size_t i) override {
+    StepGraph* const graph = step_.job_.step_graph.get();
+    const bool is_recorded = graph && !step_.inputs_.header.careful && graph->takes(batch(i));
     const auto pass = [&] {
+      if (is_recorded) return run_graph(*graph, i);
       const at::Tensor scaled = forward(i);
       backward([&] { scaled.backward(); });
     };
@@ -175,7 +188,7 @@ class TrainStepContext::Passes final : public MicroBatchPasses {
     at::Tensor mean;
     {
       const AutocastScope casts = step_.job_.precision->autocast();
-      mean = loss_with_auxiliary(step_.job_.trainable_models, step_.batches_[i], loss_);
+      mean = loss_with_auxiliary(step_.job_.trainable_models, batch(i), loss_);
     }
     const GlobalBatch& global_batch = step_.inputs_.global_batch;
     const double weight = step_.weights_.of(global_batch.micro_batches[i].micro_batch_index);
@@ -194,6 +207,18 @@ class TrainStepContext::Passes final : public MicroBatchPasses {
   MemoryCheck memory;
 
  private:
+  void run_graph(StepGraph& graph, size_t i) {
+    step_.inputs_.watch.lap(Phase::kSync);
+    losses[i] = graph.run(batch(i), [&](const Batch& of_graph) {
+      of_graph_ = &of_graph;
+      const at::Tensor scaled = forward(i);
+      backward([&] { scaled.backward(); });
+      return losses[i];
+    });
+    of_graph_ = nullptr;
+    step_.inputs_.watch.lap(Phase::kForward);
+  }
+
   /// The weights by which this rank's gradients are a mean: of the whole global batch, or of this
   /// rank's micro-batches where ranks share no gradients.
   struct GradientShare {
@@ -215,6 +240,7 @@ class TrainStepContext::Passes final : public MicroBatchPasses {
   TrainStepContext& step_;
   const BatchLoss& loss_;
   GradientShare share_;
+  const Batch* of_graph_ = nullptr;  ///< the batch of the pass that a graph records
 };
 
 PassLosses TrainStepContext::accumulate(OptimizerBinding& binding, const BatchLoss& loss) {
@@ -232,9 +258,10 @@ PassLosses TrainStepContext::accumulate(OptimizerBinding& binding, const BatchLo
   return std::move(passes.losses);
 }
 
-void TrainStepContext::apply(OptimizerBinding& binding) {
+void TrainStepContext::apply(OptimizerBinding& binding, c10::function_ref<void()> read_loss) {
   const TrainSection& train = job_.recipe.train;
   const auto before_update = [&](double norm) {
+    read_loss();
     check_gradients(binding, norm);
     if (!inputs_.before_update) return;
     inputs_.watch.lap(Phase::kOptimizer);
@@ -250,6 +277,7 @@ void TrainStepContext::apply(OptimizerBinding& binding) {
     inputs_.watch.lap(Phase::kSync);
     done_.push_back(&binding);
   } else {
+    read_loss();
     check_scale();
     updated_ = false;
   }

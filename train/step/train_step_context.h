@@ -1,6 +1,7 @@
 // The StepContext of one optimizer step: the interface for the task, and the step's results.
 #pragma once
 
+#include <c10/util/FunctionRef.h>
 #include <c10/util/SmallVector.h>
 
 #include <map>
@@ -50,7 +51,9 @@ class TrainStepContext final : public StepContext, public StepWeights {
   /// Forward and backward of all micro-batches, until the gradients are those of all ranks. Returns
   /// the micro-batches' shares of the mean loss; undefined where another stage has the head.
   PassLosses accumulate(OptimizerBinding& binding, const BatchLoss& loss);
-  void apply(OptimizerBinding& binding);
+  /// Updates the weights. On a device, where the host waits once, for the norm of the gradients,
+  /// `read_loss` gets and checks the loss then, before the weights change.
+  void apply(OptimizerBinding& binding, c10::function_ref<void()> read_loss);
   /// After an update of the recipe's optimizer.
   void balance_experts(const OptimizerBinding& binding);
   /// The mean loss of the global batch.

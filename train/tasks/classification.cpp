@@ -13,6 +13,7 @@
 #include "core/base/text.h"
 #include "core/recipe/registry.h"
 #include "train/tasks/divided_sequences.h"
+#include "train/tasks/has_fixed_passes.h"
 
 namespace accel {
 namespace {
@@ -22,7 +23,7 @@ struct ClassificationOptions {
   std::vector<double> class_weights;
 };
 
-class Classification final : public Task, public DividedSequences {
+class Classification final : public Task, public DividedSequences, public HasFixedPasses {
  public:
   static constexpr auto kName = "classification";
   static constexpr const char* kHintFor[] = {"cross_entropy", "image_classification",
@@ -57,6 +58,9 @@ class Classification final : public Task, public DividedSequences {
     }
     class_weights_ = at::tensor(options.class_weights, at::kFloat);
   }
+
+  /// Weights come from the host in each step.
+  bool has_fixed_passes() const override { return !class_weights_.defined(); }
 
   double weight(const Batch& batch) const override {
     if (!class_weights_.defined()) return static_cast<double>(batch.targets.numel());

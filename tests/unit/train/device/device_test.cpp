@@ -163,14 +163,16 @@ TEST_P(DeviceTest, GoesOnFromACheckpoint) {
 }
 
 TEST(DeviceScalerTest, LossesAreScaledThere) {
-  const std::string plain_text =
-      std::string("model: {type: mlp, hidden_sizes: [8]}\noptimizer: {type: sgd, lr: 0.1}\n") +
-      kImages;
-  const auto scaled =
-      make_job(plain_text + "accelerator: {mixed_precision: fp16, grad_scaler: {init_scale: 8}}\n",
-               on(host_device(1)));
-  // Nothing is cast there, and a power of two changes no digit.
-  EXPECT_EQ(train(*scaled, 1, 3), train(*make_job(plain_text, on(at::kCPU)), 1, 3));
+  const auto scaled_by = [&](const char* scale) {
+    return make_job(
+        std::string("model: {type: mlp, hidden_sizes: [8]}\noptimizer: {type: sgd, lr: 0.1}\n") +
+            kImages + "accelerator: {mixed_precision: fp16, grad_scaler: {init_scale: " + scale +
+            "}}\n",
+        on(host_device(1)));
+  };
+  const auto scaled = scaled_by("1024");
+  // A power of two changes no digit.
+  EXPECT_EQ(train(*scaled, 1, 3), train(*scaled_by("4096"), 1, 3));
   // An overflow is found there too.
   const at::Tensor before = scaled->parameters[0].local.detach().clone();
   scaled->parameters[2].local.detach().mul_(1e30);
