@@ -188,7 +188,7 @@ class Gpt(nn.Module):
 
     def forward(self, tokens):
         net = self.transformer
-        x = net.drop(net.wte(tokens) + net.wpe(torch.arange(tokens.size(1))))
+        x = net.drop(net.wte(tokens) + net.wpe(torch.arange(tokens.size(1), device=tokens.device)))
         for block in net.h:
             x = block(x)
         return F.linear(net.ln_f(x), net.wte.weight)

@@ -7,6 +7,7 @@ import json
 import re
 import statistics
 import struct
+import time
 
 from . import works
 from .session import KIT, PartFailed
@@ -32,8 +33,16 @@ MODELS = {
            "num_experts_per_tok: 2}, router_aux_loss_coef: 0.02}\n" + TOKENS,
     "checkpointed": "model: {type: gpt, num_layers: 2, num_heads: 2, hidden_size: 32}\n" + TOKENS,
 }
-MORE = {"checkpointed": ["train.activation_checkpointing=blocks", "train.micro_batch=8"]}
+# AdamW's first steps are the signs of gradients, so that it multiplies the rounding of convolutions: a ResNet's losses on
+# one and on two threads of a CPU differ by 7e-4 in 20 steps.
+MORE = {
+    "checkpointed": ["train.activation_checkpointing=blocks", "train.micro_batch=8"],
+    "lenet": ["optimizer!={type: sgd, lr: 0.01, momentum: 0.9}"],
+    "resnet": ["optimizer!={type: sgd, lr: 0.0003}"],
+}
 BOUND = 1e-5
+# bf16 and fp8 round at other places on a GPU: the first loss, and those of 20 steps.
+FIRST_BOUND, NARROW_BOUND = 1e-3, 2e-2
 # Attention has a kernel of its own on the CPU: the others have equal bits on the fake device.
 OF_SMALL = ("lenet", "llama", "moe", "checkpointed")
 SAME_BITS = ("mlp", "lenet", "resnet")
@@ -58,12 +67,12 @@ def relative(found, wanted):
 
 
 def equality(session):
-    """20 steps of AdamW in fp32, TF32 off, against the CPU."""
+    """20 steps of AdamW, of SGD for convolutions, in fp32 without TF32, against the CPU."""
     numbers, failed = {}, []
     for name, recipe in MODELS.items():
         if session.small and name not in OF_SMALL:
             continue
-        words = ["accelerator.kernels=reference", *MORE.get(name, [])]
+        words = ["accelerator.kernels=reference", "accelerator.tf32=false", *MORE.get(name, [])]
         try:
             session.train(f"{name}_cpu", recipe + REST, *words, device="cpu")
             session.train(f"{name}_gpu", recipe + REST, *words)
@@ -84,7 +93,7 @@ def fused(session):
     numbers = {}
     for name in ("gpt", "llama"):
         session.train(f"{name}_plain", MODELS[name] + REST, "accelerator.kernels=reference", device="cpu")
-        output = session.train(f"{name}_fused", MODELS[name] + REST, "accelerator.kernels=fused",
+        output = session.train(f"{name}_fused", MODELS[name] + REST, "accelerator.kernels=fused", "accelerator.tf32=false",
                                environment=session.environment(**session.kernel_library()))
         numbers[f"{name}: largest difference of losses"] = relative(session.losses(f"{name}_fused"), session.losses(f"{name}_plain"))
         numbers["lines"] = [line for line in output.splitlines() if line.startswith("accelerator.kernels: ")]
@@ -96,7 +105,7 @@ def fused(session):
 
 def moved(session):
     """10 steps on the CPU, 10 on the device and 10 on the CPU, against 30 on the CPU."""
-    recipe, words = MODELS["gpt"] + REST, ["accelerator.kernels=reference"]
+    recipe, words = MODELS["gpt"] + REST, ["accelerator.kernels=reference", "accelerator.tf32=false"]
     session.train("straight", recipe, *words, "train.until=30 steps", device="cpu")
     session.train("moved", recipe, *words, "train.until=10 steps", device="cpu")
     for until, device in ((20, "cpu" if session.device == "cpu" else "cuda"), (30, "cpu")):
@@ -142,6 +151,49 @@ def kernels(session):
     return numbers
 
 
+def fp8(session):
+    """20 steps of each recipe of fp8, by the products of the GPU, against their emulation on the CPU."""
+    numbers, failed = {}, []
+    recipe = MODELS["llama"].replace("hidden_size: 32", "hidden_size: 64, intermediate_size: 128") + REST
+    for name in ("tensorwise", "rowwise", "rowwise_gw_hp", "delayed"):
+        words = ["accelerator.mixed_precision=fp8", f"accelerator.fp8.recipe={name}"]
+        try:
+            session.train(f"fp8_{name}_cpu", recipe, *words, device="cpu")
+            session.train(f"fp8_{name}", recipe, *words)
+            found, wanted = session.losses(f"fp8_{name}"), session.losses(f"fp8_{name}_cpu")
+            numbers[f"{name}: difference of the first loss"] = relative(found[:1], wanted[:1])
+            numbers[f"{name}: largest difference of losses"] = relative(found, wanted)
+            if relative(found[:1], wanted[:1]) > FIRST_BOUND or relative(found, wanted) > NARROW_BOUND:
+                failed.append(f"{name}: losses differ")
+        except PartFailed as error:
+            failed.append(f"{name}: {error}")
+    if failed:
+        raise PartFailed("; ".join(failed), numbers)
+    return numbers
+
+
+def graph(session):
+    """Steps of which each is one launch of a CUDA graph: the losses without it, and a resume in the middle."""
+    numbers, environment = {}, session.environment(**session.kernel_library())
+    for name in ("gpt", "llama", "resnet"):
+        recipe = MODELS[name].replace("hidden_size: 32", "hidden_size: 32, dropout: 0.1" if name == "gpt" else "hidden_size: 32")
+        words = ["accelerator.mixed_precision=bf16", "train.deterministic=true"]
+        session.train(f"{name}_launched", recipe + REST, *words, environment=environment)
+        session.train(f"{name}_graph", recipe + REST, *words, "accelerator.cuda_graph=true", environment=environment)
+        difference = relative(session.losses(f"{name}_graph"), session.losses(f"{name}_launched"))
+        numbers[f"{name}: largest difference of losses"] = difference
+        if difference > BOUND:
+            raise PartFailed(f"{name}: losses differ by {difference:.1e}", numbers)
+    recipe = MODELS["gpt"].replace("hidden_size: 32", "hidden_size: 32, dropout: 0.1") + REST
+    words = [*words, "accelerator.cuda_graph=true"]
+    session.train("graph_resumed", recipe, *words, "train.until=10 steps", environment=environment)
+    session.call(session.binary, "resume", "runs/graph_resumed", "train.until=20 steps", "--allow", "train.until", limit=120,
+                 environment=environment)
+    if session.bits("graph_resumed") != session.bits("gpt_graph"):
+        raise PartFailed("a resumed run has other losses than the straight one", numbers)
+    return {**numbers, "equal bits": "a resumed and a straight run"}
+
+
 def ceilings(session):
     """Copies, matrix products and attention by PyTorch's operators."""
     return session.python("ceilings.py", "cuda" if session.device == "cuda" else "cpu", limit=180)
@@ -154,18 +206,26 @@ def seconds_of(record, batch):
 
 def speed_of(session, name, numbers):
     work = works.work_of(name, session.small)
-    steps = 30 if session.device == "cuda" else 10
+    steps = 40 if session.device == "cuda" else 10
     device = "cuda" if session.device == "cuda" else "cpu"
     sides, first = {}, {}
     session.train(name, works.recipe(work, session.work, steps), limit=180)
     record = session.record(name)
+    numbers[f"{name}: parameters"] = next(line["plan"]["parameters"] for line in record if "plan" in line)
     sides["accel-run"] = seconds_of(record, work["batch"])
     first["accel-run"] = session.losses(name)[0]
-    for peer in ("eager",) if session.small else ("eager", "compile", "accelerate"):
+    if work["kind"] in ("gpt", "llama"):
+        graph_name = f"{name}_graph"
+        session.train(graph_name, works.recipe(work, session.work, steps), "accelerator.cuda_graph=true", limit=180,
+                      environment=session.environment(**session.kernel_library()))
+        sides["accel-run with a CUDA graph"] = seconds_of(session.record(graph_name), work["batch"])
+    started = time.monotonic()
+    session.train(f"{name}_start", works.recipe(work, session.work, 1, every=1), limit=120)
+    numbers[f"{name}: accel-run's whole run of one step"] = f"{time.monotonic() - started:.1f} s"
+    for peer in ("eager",) if session.small else session.peers:
         try:
             found = session.python("peer.py", peer, json.dumps(work), device, steps, limit=240)
             sides[peer], first[peer] = found["seconds"], found["first_loss"]
-            numbers[f"{name}: parameters"] = found["parameters"]
             numbers[f"{name}: {peer} start to first step"] = f"{found['first_step']:.1f} s"
             numbers[f"{name}: {peer} peak memory"] = f"{found['memory_mib']:,.0f} MiB"
         except PartFailed as error:
@@ -178,16 +238,16 @@ def speed_of(session, name, numbers):
         operations = works.flops(work, numbers.get(f"{name}: parameters", 0))
         if operations and session.device == "cuda":
             text += f", {operations / middle / 1e12:.0f} TFLOP/s (6N + 12LCT)"
-        if side != "accel-run":
+        if not side.startswith("accel-run"):
             text += f"; accel-run is {middle / ours:.2f}x as fast"
         numbers[f"{name}: {side}"] = text
     return work
 
 
-def speed(session, names=("gpt2-124m", "char-gpt", "resnet50", "bert-base", "llama-1b", "gpt2-1.5b")):
+def speed(session):
     """Steps in bf16 beside PyTorch eager, torch.compile and Accelerate."""
     numbers, failed = {}, []
-    for name in names[:2] if session.small else names:
+    for name in session.works[:2] if session.small else session.works:
         if session.left() < 30:
             failed.append(f"{name}: no time left")
             continue
@@ -272,6 +332,8 @@ PARTS = {
     "exactness": exact,
     "kernels": kernels,
     "fused": fused,
+    "fp8": fp8,
+    "graph": graph,
     "ceilings": ceilings,
     "speed": speed,
     "waits": waits,

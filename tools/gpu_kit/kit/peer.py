@@ -71,19 +71,22 @@ def main():
     model.to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, weight_decay=0.01, fused=True)
     backward = torch.Tensor.backward
-    cast = torch.autocast(device, torch.bfloat16)
+
+    def cast():
+        return torch.autocast(device, torch.bfloat16)
+
     if peer == "accelerate":
         from accelerate import Accelerator
 
         accelerator = Accelerator(mixed_precision="bf16", cpu=device == "cpu")
         model, optimizer = accelerator.prepare(model, optimizer)
-        backward, cast = accelerator.backward, accelerator.autocast()
+        backward, cast = accelerator.backward, accelerator.autocast
     run = torch.compile(model) if peer == "compile" else model
     given = list(batches(work, device))
     seconds, first, last, losses = [], None, time.perf_counter(), []
     for step in range(steps):
         inputs, targets = (part.to(device, non_blocking=True) for part in given[step % len(given)])
-        with cast:
+        with cast():
             loss = loss_of(run, inputs, targets)
         backward(loss)
         optimizer.step()

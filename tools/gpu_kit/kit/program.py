@@ -9,6 +9,7 @@ from pathlib import Path
 
 from .parts import PARTS
 from .session import PartFailed, Session
+from .works import PEERS, WORKS
 
 
 def torch_folder(given):
@@ -64,10 +65,13 @@ def main():
     parser.add_argument("--minutes", type=float, default=20)
     parser.add_argument("--device", choices=["cuda", "fake", "cpu"], default="cuda")
     parser.add_argument("--parts", nargs="+", choices=list(PARTS), default=list(PARTS))
+    parser.add_argument("--works", nargs="+", choices=list(WORKS), default=list(WORKS), help="of the part speed, in order")
+    parser.add_argument("--peers", nargs="+", choices=PEERS, default=PEERS, help="of the part speed")
     words = parser.parse_args()
     out = Path(words.out).resolve()
     out.mkdir(parents=True, exist_ok=True)
     session = Session(out, torch_folder(words.torch), words.device, words.minutes)
+    session.works, session.peers = words.works, words.peers
     session.prepare()
     results, device = {}, "no GPU" if words.device != "cuda" else "a GPU"
     for name in words.parts:

@@ -9,6 +9,8 @@ import sys
 import time
 from pathlib import Path
 
+from .works import PEERS, WORKS
+
 KIT = Path(__file__).resolve().parents[1]
 
 
@@ -21,6 +23,7 @@ class Session:
 
     def __init__(self, out, torch, device, minutes):
         self.out, self.torch, self.device = out, torch, device
+        self.works, self.peers = list(WORKS), PEERS  # of the part speed
         self.small = device != "cuda"
         self.end = time.monotonic() + 60 * minutes
         self.prefix = out / "prefix"
@@ -49,7 +52,7 @@ class Session:
         return self.end - time.monotonic()
 
     def environment(self, **more):
-        given = {**os.environ, "NVIDIA_TF32_OVERRIDE": "0", **more}
+        given = {**os.environ, **more}
         if self.device == "fake":
             given["ACCEL_HOST_DEVICE"] = str(KIT / "libaccel_host_device.so")
         return given

@@ -6,14 +6,15 @@ import struct
 
 # flops: model operations of a token or image in a forward and backward pass, beyond 6 for each parameter:
 # 12 L C T of attention, as nanoGPT and PaLM count.
+PEERS = ["eager", "compile", "accelerate"]
 WORKS = {
+    "gpt2-124m": {"kind": "gpt", "layers": 12, "heads": 12, "width": 768, "vocab": 50257, "context": 1024, "batch": 64},
     "char-gpt": {"kind": "gpt", "layers": 6, "heads": 6, "width": 384, "vocab": 65, "context": 256, "batch": 64},
-    "gpt2-124m": {"kind": "gpt", "layers": 12, "heads": 12, "width": 768, "vocab": 50257, "context": 1024, "batch": 16},
-    "gpt2-1.5b": {"kind": "gpt", "layers": 48, "heads": 25, "width": 1600, "vocab": 50257, "context": 1024, "batch": 4},
+    "resnet50": {"kind": "resnet", "depth": 50, "side": 224, "classes": 1000, "batch": 64},
+    "bert-base": {"kind": "bert", "layers": 12, "heads": 12, "width": 768, "vocab": 30522, "context": 128, "batch": 64},
     "llama-1b": {"kind": "llama", "layers": 16, "heads": 32, "kv_heads": 8, "width": 2048, "mlp": 8192, "vocab": 32000,
                  "context": 2048, "batch": 2},
-    "bert-base": {"kind": "bert", "layers": 12, "heads": 12, "width": 768, "vocab": 30522, "context": 128, "batch": 64},
-    "resnet50": {"kind": "resnet", "depth": 50, "side": 224, "classes": 1000, "batch": 64},
+    "gpt2-1.5b": {"kind": "gpt", "layers": 48, "heads": 25, "width": 1600, "vocab": 50257, "context": 1024, "batch": 4},
 }
 SMALL = {"layers": 2, "heads": 4, "kv_heads": 2, "width": 32, "mlp": 64, "vocab": 512, "context": 16, "batch": 2, "depth": 18,
          "side": 64, "classes": 10}
