@@ -131,7 +131,7 @@ TEST(ClipTest, DataThatDoesNotFitIsRefused) {
             "'text.max_seq_len' of the model 'clip' is 5, but the data needs 6");
   const auto model = made();
   Batch batch = some_batch();
-  batch.targets = {};
+  batch.targets = at::Tensor();
   EXPECT_THROW(embedded(*model, batch), Error);
   batch = some_batch();
   batch.targets = batch.targets.clamp_max(18);
@@ -146,7 +146,7 @@ TEST(ClipTest, DataThatDoesNotFitIsRefused) {
 TEST(ClipTest, AModelOfTheRecipeNamesItsEndToken) {
   EXPECT_EQ(
       complaint<Model>(recipe(""), pairs())
-          .find("recipe.yaml:1:42: error: 'text' has no 'eos_token_id', the token whose hidden "
+          .find("recipe.yaml:1:39: error: 'text' has no 'eos_token_id', the token whose hidden "
                 "state is the embedding of a text"),
       0U)
       << complaint<Model>(recipe(""), pairs());

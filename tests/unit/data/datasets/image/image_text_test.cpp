@@ -8,8 +8,8 @@
 #include "tests/unit/build_component.h"
 #include "tests/unit/data/refusal.h"
 #include "tests/unit/data/small_tokenizer.h"
-#include "tests/unit/formats/real_data.h"
 #include "tests/unit/formats/temp_folder.h"
+#include "tests/unit/formats/test_bytes.h"
 
 namespace accel::image_text_test {
 namespace {
@@ -110,7 +110,7 @@ std::string tokenizer_with_end() {
 
 TEST_F(ImageTextTest, ATextHasItsEndToken) {
   EXPECT_EQ(refusal(kRows, "", tokenizer_with_end()),
-            "t.jsonl': the text of 'a.png' has no end token '</s>'");
+            "'t.jsonl': the text of 'a.png' has no end token '</s>'");
   const std::string rows =
       std::string(kRows) + "{\"image\": \"a.png\", \"text\": \"bad bad bad bad\"}\n";
   const auto data = dataset(rows, ", append_eos: true", "t.jsonl", tokenizer_with_end());
