@@ -405,7 +405,7 @@ TEST(NewRecipeTest, ImagesAndTextsAreForADualEncoder) {
   }
   EXPECT_NE(recipe.find("Embeds the images and texts of train.csv."), std::string::npos) << recipe;
   EXPECT_NE(recipe.find("    max_length: 64"), std::string::npos) << recipe;
-  EXPECT_NE(recipe.find("# train.csv: 2 rows, with an image in 'file_name' and its text in "
+  EXPECT_NE(recipe.find("#   train.csv: 2 rows, with an image in 'file_name' and its text in "
                         "'caption'\n"),
             std::string::npos)
       << recipe;
