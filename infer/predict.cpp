@@ -96,6 +96,7 @@ constexpr auto kCausalLm = "causal_lm";
 constexpr auto kTokenClassification = "token_classification";
 constexpr auto kQuestionAnswering = "question_answering";
 constexpr auto kSeq2Seq = "seq2seq";
+constexpr auto kContrastive = "contrastive";
 
 std::string class_name(const DataShape& data, int64_t number) {
   return data.labels.empty() ? std::to_string(number) : data.labels.at(static_cast<size_t>(number));
@@ -169,6 +170,20 @@ void add_numbers(const at::Tensor& output, Json& line) {
   line["prediction"] = list.size() == 1 ? list[0] : list;
 }
 
+/// The embeddings of an image and its text, [2, width], and the cosine of their angle.
+void add_pair(const at::Tensor& embeddings, Json& line) {
+  line["similarity"] = number_json(embeddings[0].dot(embeddings[1]).item<double>());
+  const std::pair<const char*, int64_t> kParts[] = {{"image_embeds", 0}, {"text_embeds", 1}};
+  for (const auto& [key, row] : kParts) {
+    const at::Tensor values = embeddings[row].to(at::kCPU).contiguous();
+    Json list = Json::array();
+    for (int64_t i = 0; i < values.size(0); ++i) {
+      list.push_back(number_json(values.const_data_ptr<float>()[i]));
+    }
+    line[key] = std::move(list);
+  }
+}
+
 /// `output` and `targets` of one sample.
 void add_output(const TrainedModel& trained, const at::Tensor& output, const at::Tensor& targets,
                 const PredictOptions& options, Json& line) {
@@ -182,6 +197,8 @@ void add_output(const TrainedModel& trained, const at::Tensor& output, const at:
     add_class(trained.data, output, options.probabilities, line);
   } else if (trained.recipe.task.type == kMultiLabelTask) {
     add_labels(trained, output, options.probabilities, line);
+  } else if (trained.recipe.task.type == kContrastive) {
+    add_pair(output, line);
   } else {
     add_numbers(output, line);
   }
@@ -322,12 +339,12 @@ void pass_on(const std::vector<std::string>& texts,
 void check_predicts(const TrainedModel& trained) {
   const std::string& task = trained.recipe.task.type;
   for (const char* known : {kClassification, kMultiLabelTask, kRegression, kCausalLm,
-                            kTokenClassification, kQuestionAnswering, kSeq2Seq}) {
+                            kTokenClassification, kQuestionAnswering, kSeq2Seq, kContrastive}) {
     if (task == known) return;
   }
   throw Error(ExitCode::kRecipe, text("'predict' does not support the task '{}'", task),
               "it supports classification, multi_label_classification, regression, causal_lm, "
-              "token_classification, question_answering and seq2seq; use 'evaluate'");
+              "token_classification, question_answering, seq2seq and contrastive; use 'evaluate'");
 }
 
 namespace {

@@ -63,8 +63,9 @@ void check_predicts(const TrainedModel& trained);
 
 /// Calls `line`, on all ranks, for each sample in the dataset's order, with the transforms, batch
 /// size and precision of an evaluation. Classification: the likeliest class and its probability;
-/// regression: the numbers; causal_lm: the text's mean loss; seq2seq: the generated target. Throws
-/// DataError for samples of another schema than the training data.
+/// regression: the numbers; causal_lm: the text's mean loss; seq2seq: the generated target;
+/// contrastive: the embeddings of image and text, and their similarity. Throws DataError for
+/// samples of another schema than the training data.
 void predict(const TrainedModel& trained, const std::shared_ptr<const Dataset>& dataset,
              const PredictOptions& options, const std::function<void(const std::string&)>& line);
 

@@ -18,6 +18,9 @@ constexpr std::pair<const char*, HfActivation> kSynonyms[] = {
     {"gelu_fast", HfActivation::kGeluTanh},
     {"swish", HfActivation::kSilu}};
 
+/// Of the approximation x sigmoid(slope x) of GELU (Hendrycks and Gimpel 2016, arXiv:1606.08415).
+constexpr double kQuickGeluSlope = 1.702;
+
 }  // namespace
 
 at::Tensor activate(HfActivation activation, const at::Tensor& x) {
@@ -26,6 +29,8 @@ at::Tensor activate(HfActivation activation, const at::Tensor& x) {
       return at::gelu(x);
     case HfActivation::kGeluTanh:
       return gelu_tanh(x);
+    case HfActivation::kQuickGelu:
+      return x.mul(x.mul(kQuickGeluSlope).sigmoid());
     case HfActivation::kSilu:
       return at::silu(x);
     case HfActivation::kTanh:

@@ -12,13 +12,14 @@ namespace accel {
 class AdaptedLinearImpl;
 class HfConfig;
 
-enum class HfActivation { kGelu, kGeluTanh, kRelu, kSilu, kTanh };
+enum class HfActivation { kGelu, kGeluTanh, kQuickGelu, kRelu, kSilu, kTanh };
 
 template <>
 struct EnumNames<HfActivation> {
   static constexpr std::pair<HfActivation, const char*> kValues[] = {
       {HfActivation::kGelu, "gelu"},
       {HfActivation::kGeluTanh, "gelu_new"},
+      {HfActivation::kQuickGelu, "quick_gelu"},
       {HfActivation::kRelu, "relu"},
       {HfActivation::kSilu, "silu"},
       {HfActivation::kTanh, "tanh"}};

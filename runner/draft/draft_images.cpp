@@ -9,7 +9,6 @@
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "core/base/utf8.h"
-#include "core/recipe/number_text.h"
 #include "data/datasets/image/image_files.h"
 #include "formats/image/exif.h"
 #include "formats/image/image.h"
@@ -235,17 +234,6 @@ std::string skip_line(const SniffedImages& images) {
   return text("on_bad_sample: skip({})", most);
 }
 
-std::vector<std::string> size_lines(const ImageProcessor& processor) {
-  if (processor.size.empty()) return {};
-  const auto number = [](int64_t side) { return std::to_string(side); };
-  std::vector<std::string> lines = {text("size: [{}]{}", joined(processor.size, ", ", number),
-                                         processor.size.size() == 1 ? "  # the shorter side" : "")};
-  if (processor.interpolation != "bilinear") {
-    lines.push_back("interpolation: " + processor.interpolation);
-  }
-  return lines;
-}
-
 /// `sizes` has the options that resize.
 std::vector<std::string> image_lines(const fs::path& path, const std::string& split,
                                      const SniffedImages& images,
@@ -286,16 +274,7 @@ std::vector<std::string> use_vision_weights(RecipeDraft& draft, const fs::path& 
   draft.model = {"type: auto", "weights: \"${vars.weights}\""};
   draft.lr = "5e-5";
   draft.until = "3 epochs";
-  if (!processor.crop.empty()) {
-    draft.transform.push_back(
-        text("- {type: center_crop, size: [{}, {}]}", processor.crop[0], processor.crop[1]));
-  }
-  draft.transform.emplace_back("- {type: random_flip}");
-  if (!processor.mean.empty()) {
-    draft.transform.push_back(text("- {type: normalize, mean: [{}], std: [{}]}",
-                                   joined(processor.mean, ", ", show_number),
-                                   joined(processor.std, ", ", show_number)));
-  }
+  draft.transform = processor_transforms(processor, "- {type: random_flip}");
   return size_lines(processor);
 }
 

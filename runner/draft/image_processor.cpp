@@ -8,6 +8,7 @@
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "core/base/whole_number.h"
+#include "core/recipe/number_text.h"
 #include "runner/draft/model_folder.h"
 
 namespace accel {
@@ -146,6 +147,33 @@ void note_others(const ProcessorKeys& keys, ImageProcessor& out) {
 }
 
 }  // namespace
+
+std::vector<std::string> size_lines(const ImageProcessor& processor) {
+  if (processor.size.empty()) return {};
+  const auto number = [](int64_t side) { return std::to_string(side); };
+  std::vector<std::string> lines = {text("size: [{}]{}", joined(processor.size, ", ", number),
+                                         processor.size.size() == 1 ? "  # the shorter side" : "")};
+  if (processor.interpolation != "bilinear") {
+    lines.push_back("interpolation: " + processor.interpolation);
+  }
+  return lines;
+}
+
+std::vector<std::string> processor_transforms(const ImageProcessor& processor,
+                                              const std::string& augmentation) {
+  std::vector<std::string> lines;
+  if (!processor.crop.empty()) {
+    lines.push_back(
+        text("- {type: center_crop, size: [{}, {}]}", processor.crop[0], processor.crop[1]));
+  }
+  if (!augmentation.empty()) lines.push_back(augmentation);
+  if (!processor.mean.empty()) {
+    lines.push_back(text("- {type: normalize, mean: [{}], std: [{}]}",
+                         joined(processor.mean, ", ", show_number),
+                         joined(processor.std, ", ", show_number)));
+  }
+  return lines;
+}
 
 ImageProcessor read_image_processor(const std::filesystem::path& folder, const json& config) {
   const std::filesystem::path path = folder / kFile;

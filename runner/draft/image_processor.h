@@ -23,4 +23,10 @@ struct ImageProcessor {
 ImageProcessor read_image_processor(const std::filesystem::path& folder,
                                     const nlohmann::json& config);
 
+/// Options of a dataset that resize.
+std::vector<std::string> size_lines(const ImageProcessor& processor);
+/// Items of `data.transform` for the rest, `augmentation` before the normalization; "": none.
+std::vector<std::string> processor_transforms(const ImageProcessor& processor,
+                                              const std::string& augmentation);
+
 }  // namespace accel

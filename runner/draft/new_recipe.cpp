@@ -169,6 +169,11 @@ RecipeDraft draft_file(const fs::path& path, const DraftRequest& request) {
     return draft_text(path);
   }
   check_wishes(path, kind, request);
+  const bool has_rows =
+      kind == DataKind::kTable || kind == DataKind::kRows || kind == DataKind::kColumns;
+  if (has_rows && request.as.empty() && is_dual_encoder(request.model)) {
+    return draft_image_text(path, request);
+  }
   switch (kind) {
     case DataKind::kTable:
       return draft_table(path, request);

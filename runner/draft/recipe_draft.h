@@ -101,6 +101,8 @@ RecipeDraft draft_columns(const std::filesystem::path& path, const DraftRequest&
 /// Class folders, or a .tar of them.
 RecipeDraft draft_images(const std::filesystem::path& path, const DraftRequest& request);
 RecipeDraft draft_idx(const std::filesystem::path& train);
+/// Rows with the path of an image and a text, for the dual encoder of `--model`.
+RecipeDraft draft_image_text(const std::filesystem::path& path, const DraftRequest& request);
 /// CoNLL text: a word and its tags per line.
 RecipeDraft draft_conll(const std::filesystem::path& path, const DraftRequest& request);
 /// Plain text. Throws DataError for binary data.
@@ -113,6 +115,9 @@ const char* known_formats();
 std::string no_images_reason(const std::filesystem::path& path);
 /// Whether a text has the columns, sentences and tags of CoNLL files.
 bool is_conll(const std::filesystem::path& path);
+/// Whether the folder has a model of images and texts; "" has none. Throws Error (kRecipe) for a
+/// folder without a config.
+bool is_dual_encoder(const std::string& folder);
 bool is_idx_images(const std::filesystem::path& path);
 
 }  // namespace accel

@@ -45,12 +45,24 @@ std::vector<DataShape> small_texts() {
   return texts;
 }
 
+/// An image with a text.
+DataShape with_text(Shape input) {
+  DataShape shape;
+  shape.input = std::move(input);
+  shape.target = {1};
+  shape.vocab = 2;
+  return shape;
+}
+
 /// The smallest first.
 std::vector<DataShape> small_shapes() {
   std::vector<DataShape> shapes = {with_classes({1}), with_number({1})};
   for (DataShape& text : small_texts()) shapes.push_back(std::move(text));
   for (const int64_t side : {1, 16, 64}) {
-    for (const int64_t channels : {1, 3}) shapes.push_back(with_classes({channels, side, side}));
+    for (const int64_t channels : {1, 3}) {
+      shapes.push_back(with_classes({channels, side, side}));
+      shapes.push_back(with_text({channels, side, side}));
+    }
   }
   return shapes;
 }

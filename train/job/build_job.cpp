@@ -56,7 +56,8 @@ void plan_length(Job& job) {
   job.length.steps_per_epoch = job.train_loader->steps_per_epoch();
   job.length.samples_per_step = job.batches.batch;
   // With samples of different lengths the tokens per step vary.
-  const bool tokens = job.data.vocab > 0 && !job.data.input.empty() && !job.data.padding;
+  const bool tokens = job.data.vocab > 0 && !job.data.input.empty() && !job.data.padding &&
+                      job.data.input_type == DType::kI64;
   job.length.tokens_per_step = tokens ? job.batches.batch * job.data.input.back() : 0;
   if (job.recipe.train.until.empty()) {
     refuse(job, "train.until", "'until' has no value: the run would never end",

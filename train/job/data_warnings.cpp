@@ -126,10 +126,22 @@ std::optional<std::string> overlap(const Dataset& train, const Dataset& eval) {
               sampled(checked, eval.size()), sampled(of_train, train.size()));
 }
 
+/// The loss of a contrastive task depends on the micro-batch, not on the global batch.
+std::optional<std::string> few_negatives(const Job& job) {
+  if (job.recipe.task.type != "contrastive") return std::nullopt;
+  const int64_t pairs = job.batches.micro_batch, batch = job.batches.batch;
+  if (pairs >= batch) return std::nullopt;
+  return text(
+      "the contrastive loss compares the {} pairs of a micro-batch, not the {} of the global "
+      "batch: ranks and accumulation add no negatives",
+      pairs, batch);
+}
+
 }  // namespace
 
 std::vector<std::string> data_warnings(const Job& job) {
   std::vector<std::string> lines;
+  if (auto line = few_negatives(job)) lines.push_back(*std::move(line));
   const Dataset& train = job.train_loader->dataset();
   if (auto line = single_class(train)) lines.push_back(*std::move(line));
   if (!job.eval_loader) return lines;

@@ -18,8 +18,12 @@ at::Tensor SampleMetric::take_rows() {
   return rows.empty() ? at::Tensor() : at::cat(rows);
 }
 
+at::Tensor SampleMetric::all_rows() const {
+  return rows_.empty() ? at::Tensor() : at::cat(rows_);
+}
+
 std::vector<std::pair<std::string, double>> SampleMetric::values() const {
-  const at::Tensor rows = rows_.empty() ? at::Tensor() : at::cat(rows_);
+  const at::Tensor rows = all_rows();
   const bool any = rows.defined() && rows.size(0) > 0;
   return {{name(), any ? value_of(rows) : std::numeric_limits<double>::quiet_NaN()}};
 }

@@ -19,7 +19,7 @@ class SampleMetric : public Metric {
   /// Empty.
   std::vector<double>& sums() final { return sums_; }
   /// Of the rows so far; NaN without any.
-  std::vector<std::pair<std::string, double>> values() const final;
+  std::vector<std::pair<std::string, double>> values() const override;
   bool higher_is_better() const override { return true; }
 
   /// The rows of update() since the last call, [samples, ...] F64 on the CPU. The metric forgets
@@ -27,6 +27,10 @@ class SampleMetric : public Metric {
   at::Tensor take_rows();
   /// The rows of all ranks.
   void set_rows(at::Tensor rows) { rows_ = {std::move(rows)}; }
+
+ protected:
+  /// Those so far; undefined without any.
+  at::Tensor all_rows() const;
 
  private:
   virtual at::Tensor rows_of(const EvalStep& step) const = 0;

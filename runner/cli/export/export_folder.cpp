@@ -37,12 +37,14 @@ void write_sources(FolderWriter& writer, const std::vector<TensorSource>& weight
   }
 }
 
-/// The image processor of a model that classifies images.
+/// The image processor of a model that classifies images, or embeds them.
 void write_image_processor(FolderWriter& writer, const json& config, const ExportSource& source) {
   const std::string architecture = config["architectures"].front().get<std::string>();
-  if (!architecture.ends_with("ImageClassification")) return;
-  const ImageProcessorConfig processor = image_processor_config(source.data);
+  const bool is_clip = architecture == "CLIPModel";
+  if (!is_clip && !architecture.ends_with("ImageClassification")) return;
+  ImageProcessorConfig processor = image_processor_config(source.data);
   if (!processor.lack.empty()) return warn(processor.lack);
+  if (is_clip) processor.config["image_processor_type"] = "CLIPImageProcessor";
   writer.add_text("preprocessor_config.json", processor.config.dump(2) + "\n");
 }
 

@@ -379,5 +379,42 @@ TEST(NewRecipeTest, ImagesForAPretrainedModelAreThoseOfItsProcessor) {
                 "name the folder of a ViT or ResNet");
 }
 
+TEST(NewRecipeTest, ImagesAndTextsAreForADualEncoder) {
+  const TempFolder work;
+  const std::string golden =
+      std::string(std::getenv("ACCEL_SOURCE_DIR")) + "/tests/unit/formats/golden/";
+  work.write("set/pics/1.png", file_content(golden + "rgb.png"));
+  work.write("set/train.csv", "caption,file_name\na cat,pics/1.png\na dog,pics/1.png\n");
+  work.write("set/test.csv", "caption,file_name\na cat,pics/1.png\n");
+  work.write("set/other.csv", "caption,file_name\na cat,pics/none.png\n");
+  work.write("clip/config.json", R"({"model_type": "clip",
+    "text_config": {"max_position_embeddings": 64}, "vision_config": {"image_size": 32}})");
+  const auto draft = [&](const char* file) {
+    return new_recipe({.data = work.path(file),
+                       .recipe = "/elsewhere/recipes/new.yaml",
+                       .model = work.path("clip")})
+        .text;
+  };
+  const std::string recipe = draft("set/train.csv");
+  for (const char* line :
+       {"  weights: \"${vars.weights}\"", "    type: image_text", "    image: \"file_name\"",
+        "    text: \"caption\"", "    path: \"${vars.data}/test.csv\"",
+        "    tokenizer: \"${vars.tokenizer}\"", "    size: [32, 32]", "task: contrastive",
+        "    - {type: normalize, mean: [0.5], std: [0.5]}"}) {
+    EXPECT_NE(recipe.find(std::string(line) + '\n'), std::string::npos) << line << recipe;
+  }
+  EXPECT_NE(recipe.find("Embeds the images and texts of train.csv."), std::string::npos) << recipe;
+  EXPECT_NE(recipe.find("    max_length: 64"), std::string::npos) << recipe;
+  EXPECT_NE(recipe.find("#   train.csv: 2 rows, with an image in 'file_name' and its text in "
+                        "'caption'\n"),
+            std::string::npos)
+      << recipe;
+  EXPECT_EQ(complaint([&] { draft("set/other.csv"); }),
+            "'" + work.path("set/other.csv") +
+                "' has no rows with an image file and a text\n"
+                "its columns are such as 'image' and 'text', and paths of images are relative to "
+                "its folder; --target names the column of the text");
+}
+
 }  // namespace
 }  // namespace accel::new_recipe_test
