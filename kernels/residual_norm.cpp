@@ -6,6 +6,8 @@
 #include <ATen/ops/rms_norm.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <vector>
+
 #include "kernels/cuda_library.h"
 #include "kernels/product_type.h"
 
@@ -59,29 +61,31 @@ CudaNorm arguments(const at::Tensor& x, const NormRule& rule, at::ScalarType pro
   return in;
 }
 
+/// Of the tensors x, weight and, where there are, branch and bias.
 class Fused final : public torch::autograd::Function<Fused> {
  public:
-  static variable_list forward(AutogradContext* context, const at::Tensor& x,
-                               const std::optional<at::Tensor>& branch, const at::Tensor& weight,
-                               const std::optional<at::Tensor>& bias, const NormRule& rule) {
+  static variable_list forward(AutogradContext* context, at::TensorList tensors,
+                               const NormRule& rule) {
+    const at::Tensor& x = tensors[0];
+    const bool has_branch = tensors.size() > (rule.bias.defined() ? 3U : 2U);
     const at::ScalarType product = product_type(x);
     const at::Tensor statistics =
         at::empty({2, x.numel() / x.size(-1)}, x.options().dtype(at::kFloat));
-    const at::Tensor sum = branch ? at::empty_like(x) : x;
+    const at::Tensor sum = has_branch ? at::empty_like(x) : x;
     const at::Tensor normed = at::empty_like(x, x.options().dtype(product));
     CudaNorm in = arguments(x, rule, product, statistics);
-    if (branch) {
-      in.branch = branch->const_data_ptr();
+    if (has_branch) {
+      in.branch = tensors[2].const_data_ptr();
       in.sum = sum.mutable_data_ptr();
     }
     in.y = normed.mutable_data_ptr();
     run_cuda_kernel(x.device(), cuda_kernels(x.device())->norm, in);
     context->set_materialize_grads(false);
-    context->save_for_backward({sum, weight, bias.value_or(at::Tensor()), statistics});
+    context->save_for_backward({sum, rule.weight, rule.bias, statistics});
     context->saved_data["is_rms"] = rule.is_rms;
     context->saved_data["eps"] = rule.eps;
     context->saved_data["product"] = product;
-    context->saved_data["has_branch"] = branch.has_value();
+    context->saved_data["has_branch"] = has_branch;
     return {sum, normed};
   }
 
@@ -93,7 +97,7 @@ class Fused final : public torch::autograd::Function<Fused> {
     if (!slopes[1].defined()) {
       const at::Tensor of_branch =
           has_branch && slopes[0].defined() ? slopes[0].to(product) : at::Tensor();
-      return {slopes[0], of_branch, {}, {}, {}};
+      return gradients(context, {slopes[0], {}, of_branch, {}});
     }
     const NormRule rule = {context->saved_data["is_rms"].toBool(), saved[1], saved[2],
                            context->saved_data["eps"].toDouble()};
@@ -102,9 +106,8 @@ class Fused final : public torch::autograd::Function<Fused> {
     const at::Tensor dx = at::empty_like(sum);
     const at::Tensor dbranch =
         has_branch ? at::empty_like(sum, sum.options().dtype(product)) : at::Tensor();
-    const size_t place = has_branch ? 2 : 1;  // among the inputs that are tensors
-    const at::Tensor dweight = gradient_of(rule.weight, context->needs_input_grad(place));
-    const bool has_bias = rule.bias.defined() && context->needs_input_grad(place + 1);
+    const at::Tensor dweight = gradient_of(rule.weight, context->needs_input_grad(1));
+    const bool has_bias = rule.bias.defined() && context->needs_input_grad(has_branch ? 3 : 2);
     const at::Tensor dbias = gradient_of(rule.bias, has_bias);
     CudaNorm in = arguments(sum, rule, product, statistics);
     in.dy = dy.const_data_ptr();
@@ -118,7 +121,17 @@ class Fused final : public torch::autograd::Function<Fused> {
         at::empty({table->norm_workspace(&in)}, sum.options().dtype(at::kFloat));
     if (workspace.numel() > 0) in.workspace = workspace.mutable_data_ptr<float>();
     run_cuda_kernel(sum.device(), table->norm_backward, in);
-    return {dx, dbranch, dweight, dbias, {}};
+    return gradients(context, {dx, dweight, dbranch, dbias});
+  }
+
+ private:
+  /// As forward() has its arguments: without those of tensors that it did not get.
+  static variable_list gradients(AutogradContext* context, const variable_list& all) {
+    variable_list given = {all[0], all[1]};
+    if (context->saved_data["has_branch"].toBool()) given.push_back(all[2]);
+    if (context->get_saved_variables()[2].defined()) given.push_back(all[3]);
+    given.emplace_back();
+    return given;
   }
 };
 
@@ -127,9 +140,10 @@ class Fused final : public torch::autograd::Function<Fused> {
 ResidualNorm residual_norm(const at::Tensor& x, const std::optional<at::Tensor>& branch,
                            const NormRule& rule) {
   if (takes(x, branch, rule)) {
-    const variable_list out =
-        Fused::apply(x, branch, rule.weight,
-                     rule.bias.defined() ? std::optional(rule.bias) : std::nullopt, rule);
+    std::vector<at::Tensor> tensors = {x, rule.weight};
+    if (branch) tensors.push_back(*branch);
+    if (rule.bias.defined()) tensors.push_back(rule.bias);
+    const variable_list out = Fused::apply(at::TensorList(tensors), rule);
     return {out[0], out[1]};
   }
   const at::Tensor sum = branch ? x.add(*branch) : x;
