@@ -76,8 +76,8 @@ std::optional<FilePath> Codec<FilePath>::read(const Node& node, const std::strin
   if (scalar->text.find("://") != std::string::npos) {
     reading.problems.error(
         node.where, text("'{}' takes a path, not the URL '{}'", name, printable_url(scalar->text)),
-        "the datasets 'tokens', 'mds' and 'webdataset' read URLs; download other "
-        "files first");
+        "the datasets 'tokens', 'hf', 'hf_images', 'hf_tokens', 'parquet', 'mds' and 'webdataset' "
+        "read URLs; download other files first");
     return std::nullopt;
   }
   if (scalar->text.starts_with(kHubPrefix)) {

@@ -69,6 +69,17 @@ std::vector<std::string> part_folders(const std::string& folder) {
   return out;
 }
 
+/// `from` may be the end of the memory of `ids`.
+template <class Stored>
+void widen(const std::byte* from, std::span<int64_t> ids) {
+  for (int64_t& id : ids) {
+    Stored value = 0;
+    std::memcpy(&value, from, sizeof value);
+    id = value;
+    from += sizeof value;
+  }
+}
+
 }  // namespace
 
 int64_t token_width(int64_t vocab_size) {
@@ -260,10 +271,10 @@ void TokenFiles::read(int64_t first, std::span<int64_t> ids) const {
     } else {
       from = files_[file].view.data() + at;
     }
-    for (size_t i = 0; i < count; ++i, from += width) {
-      uint32_t value = 0;
-      std::memcpy(&value, from, width);
-      ids[i] = value;
+    if (width == sizeof(uint16_t)) {
+      widen<uint16_t>(from, ids.first(count));
+    } else {
+      widen<uint32_t>(from, ids.first(count));
     }
     ids = ids.subspan(count);
   });

@@ -5,6 +5,7 @@
 
 #include "core/base/mapped_file.h"
 #include "core/recipe/registry.h"
+#include "data/datasets/text/shard_files.h"
 #include "data/datasets/text/text_records.h"
 
 namespace accel {
@@ -35,18 +36,17 @@ class PassingReader final : public RecordReader {
 
 class JsonLines final : public RecordSource {
  public:
-  explicit JsonLines(const std::string& path) : path_(path), file_(map_file(path)) {}
+  explicit JsonLines(RecordFile file) : file_(std::move(file)) {}
 
   std::unique_ptr<RecordReader> open(const std::vector<std::string>& wanted) const override {
-    return std::make_unique<PassingReader>(file_, wanted, path_, lists_);
+    return std::make_unique<PassingReader>(file_.open(), wanted, file_.path(), lists_);
   }
   void allow_list(const std::string& field, bool /*named*/) override { lists_.insert(field); }
-  FileContents contents() const override { return {file_.view}; }
+  FileContents contents() const override { return file_.contents(); }
   std::string format() const override { return "jsonl"; }
 
  private:
-  std::string path_;
-  SharedBytes file_;
+  RecordFile file_;
   std::set<std::string> lists_;
 };
 
@@ -83,7 +83,11 @@ const Register<Jsonl> jsonl;
 }  // namespace
 
 std::unique_ptr<RecordSource> json_lines_source(const std::string& path) {
-  return std::make_unique<JsonLines>(path);
+  return json_lines_source(RecordFile(path, RecordFile::Content::kBytes));
+}
+
+std::unique_ptr<RecordSource> json_lines_source(const RecordFile& file) {
+  return std::make_unique<JsonLines>(file);
 }
 
 }  // namespace accel

@@ -9,6 +9,7 @@
 #include "core/base/text.h"
 #include "core/recipe/registry.h"
 #include "data/datasets/text/shard_files.h"
+#include "data/datasets/text/streamed_records.h"
 #include "data/datasets/text/text_records.h"
 #include "formats/archive/compression.h"
 #include "formats/records/mds.h"

@@ -180,7 +180,7 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset,
                         .shuffle = options.shuffle,
                         .block = options.shuffle_block_size,
                         .length_group = options.group_by_length ? options.batch : 0}),
-      samples_ahead_(samples_ahead_of(*dataset_, options)) {
+      reads_ahead_(samples_ahead_of(*dataset_, options) > 0) {
   require_sane(options_);
   const DataShape padded = shape();
   padding_ = padded.padding;
@@ -241,7 +241,7 @@ void Loader::seek(int64_t epoch, int64_t step) {
         text("step {} of epoch {} is outside its {} steps", step, epoch, steps_per_epoch_));
   }
   prefetcher_.reset();
-  if (samples_ahead_ > 0) accel::forget_ahead(*dataset_);
+  if (reads_ahead_) accel::forget_ahead(*dataset_);
   announced_ = -1;
   epoch_ = epoch;
   step_ = step;
@@ -325,13 +325,14 @@ std::vector<int64_t> Loader::ids_of(int64_t ticket) {
 
 /// Announces the batches after `ticket` to a dataset that reads ahead, each once.
 void Loader::announce(int64_t ticket) {
-  if (samples_ahead_ == 0) return;
-  const int64_t batches = (samples_ahead_ - 1) / options_.micro_batch + 1;
+  const int64_t samples = reads_ahead_ ? samples_ahead(*dataset_) : 0;
+  if (samples == 0) return;
+  const int64_t batches = (samples - 1) / options_.micro_batch + 1;
   const std::lock_guard lock(announcing_);
   // Not beyond the next epoch: the sampler keeps two orders.
   const int64_t end = std::min(
       {end_, ticket + 1 + batches, (ticket / batches_per_epoch_ + 2) * batches_per_epoch_});
-  if (announced_ < 0) announced_ = ticket;
+  announced_ = std::max(announced_, ticket);  // none was while the samples were cached
   for (; announced_ < end; ++announced_) accel::read_ahead(*dataset_, ids_of(announced_));
 }
 

@@ -118,7 +118,7 @@ class Loader {
   int64_t epoch_ = 0;              // of the next global batch
   int64_t step_ = 0;
   int64_t end_ = 0;  // the last ticket, exclusive
-  const int64_t samples_ahead_;
+  const bool reads_ahead_;
   std::mutex announcing_;                   // guards the next one
   int64_t announced_ = -1;                  // the next ticket to announce; -1: none was yet
   std::unique_ptr<Prefetcher> prefetcher_;  // last, because its threads use the other members

@@ -15,7 +15,8 @@ class ReadsAhead {
 
   /// Samples will be read in an order without locality. Called before samples_ahead().
   virtual void read_singly() const = 0;
-  /// Number of samples to announce ahead; 0: the samples are on this machine.
+  /// Number of samples to announce ahead; 0: the samples are on this machine, as long as the cache
+  /// keeps them.
   virtual int64_t samples_ahead() const = 0;
   /// Announces samples that will be read in this order, after those announced before.
   virtual void read_ahead(std::span<const int64_t> samples) const = 0;

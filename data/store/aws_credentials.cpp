@@ -5,6 +5,7 @@
 #include "core/base/text.h"
 #include "data/store/metadata_providers.h"
 #include "data/store/role_providers.h"
+#include "data/store/sso_provider.h"
 
 namespace accel {
 namespace {

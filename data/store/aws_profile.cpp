@@ -118,4 +118,9 @@ std::string AwsProfile::endpoint(const std::string& service) const {
   return out;
 }
 
+std::string AwsProfile::service_url(const std::string& service, const std::string& aws) const {
+  const std::string given = endpoint(service);
+  return given.empty() ? aws : given;
+}
+
 }  // namespace accel

@@ -36,6 +36,8 @@ class AwsProfile {
   /// AWS_ENDPOINT_URL_<service>, AWS_ENDPOINT_URL, else the profile's endpoint_url, without a slash
   /// at the end: "http://127.0.0.1:9000". Empty: AWS's own.
   std::string endpoint(const std::string& service) const;
+  /// The same, else `aws`.
+  std::string service_url(const std::string& service, const std::string& aws) const;
 
  private:
   EnvironmentLookup environment_;

@@ -105,8 +105,20 @@ std::string json_member(std::string_view text, const std::string& name) {
   return object ? string_in(*object, name.c_str()) : "";
 }
 
+std::optional<int64_t> json_integer(std::string_view text, const std::string& name) {
+  const auto object = object_in(text);
+  const auto found = object ? object->find(name) : json::const_iterator();
+  return object && found != object->end() ? whole_number<int64_t>(*found) : std::nullopt;
+}
+
 std::string HttpAnswer::problem() const {
   return result.error.empty() ? text("the server answered {}", result.status) : result.error;
+}
+
+HttpQuery patient_query(HttpQuery query) {
+  query.connect_seconds = 5;
+  query.stall_seconds = 20;
+  return query;
 }
 
 HttpAnswer ask_once(const ClientFactory& make_client, const HttpQuery& query) {

@@ -1,6 +1,7 @@
 // A source of credentials of S3, and the JSON and HTTP that such sources have in common.
 #pragma once
 
+#include <cstdint>
 #include <ctime>
 #include <functional>
 #include <optional>
@@ -45,6 +46,9 @@ ProvidedKeys keys_of_json(std::string_view json, const std::string& source, cons
 /// The first member that is a string; "" without it or for other text than a JSON object.
 std::string json_member(std::string_view json, const std::string& name);
 
+/// The first member that is a whole number.
+std::optional<int64_t> json_integer(std::string_view json, const std::string& name);
+
 struct HttpAnswer {
   HttpResult result;
   std::string body;
@@ -53,6 +57,9 @@ struct HttpAnswer {
   /// "the server answered 403", or the reason of a failed transfer.
   std::string problem() const;
 };
+
+/// With the patience for a server of credentials: 5 s for a connection, 20 s without a byte.
+HttpQuery patient_query(HttpQuery query);
 
 /// Of a server of credentials: one attempt, without redirects, of at most 64 KiB.
 HttpAnswer ask_once(const ClientFactory& make_client, const HttpQuery& query);

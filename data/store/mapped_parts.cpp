@@ -19,11 +19,11 @@ SharedBytes MappedParts::find(const ObjectPart& part) {
   return found->second.bytes;
 }
 
-void MappedParts::add(const ObjectPart& part, const SharedBytes& bytes) {
-  if (part.range.bytes > most_bytes_) return;
+SharedBytes MappedParts::add(const ObjectPart& part, const SharedBytes& bytes) {
+  if (part.range.bytes > most_bytes_) return bytes;
   std::vector<SharedBytes> replaced;  // unmapped without the lock
   const std::unique_lock lock(mutex_);
-  if (parts_.contains(part)) return;
+  if (const auto found = parts_.find(part); found != parts_.end()) return found->second.bytes;
   while (parts_.size() >= most_parts_ || bytes_ + part.range.bytes > most_bytes_) {
     const ObjectPart oldest = order_.front();
     order_.pop_front();
@@ -39,6 +39,7 @@ void MappedParts::add(const ObjectPart& part, const SharedBytes& bytes) {
   parts_.try_emplace(part, bytes);
   order_.push_back(part);
   bytes_ += part.range.bytes;
+  return bytes;
 }
 
 size_t most_open_files() {

@@ -21,7 +21,12 @@ class MappedParts {
 
   /// Without an owner if the part is not mapped.
   SharedBytes find(const ObjectPart& part);
-  void add(const ObjectPart& part, const SharedBytes& bytes);
+  /// Returns the bytes that are kept, which another thread may have added.
+  SharedBytes add(const ObjectPart& part, const SharedBytes& bytes);
+  /// Whether `parts` parts, of `bytes` together, can all be kept: none is then ever replaced.
+  bool can_hold(int64_t bytes, size_t parts) const {
+    return bytes <= most_bytes_ && parts <= most_parts_;
+  }
 
  private:
   struct Mapped {

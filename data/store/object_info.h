@@ -14,6 +14,8 @@ struct ObjectInfo {
   std::string version;  ///< ETag, else the time of its last change
 };
 
+enum class ListingDepth { kFolder, kAll };  ///< the objects directly in a folder, or all below it
+
 struct ByteRange {
   int64_t first = 0;
   int64_t bytes = 0;

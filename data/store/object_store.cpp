@@ -87,7 +87,7 @@ class RemoteStore final : public ObjectStore {
       : protocol_(std::move(protocol)), policy_(context.policy), clients_(context.make_client) {}
 
   std::string url_of(const std::string& name) const override { return protocol_->url_of(name); }
-  std::optional<std::vector<ObjectInfo>> list() override;
+  std::optional<std::vector<ObjectInfo>> list(ListingDepth depth) override;
   std::optional<ObjectInfo> find(const std::string& name) override;
   void read(const ObjectInfo& object, ByteRange range, const ByteSink& sink,
             const std::stop_token& stop) override;
@@ -97,7 +97,7 @@ class RemoteStore final : public ObjectStore {
                   const std::stop_token& stop);
   Attempt read_once(const ObjectInfo& object, ByteRange range, const ByteSink& sink,
                     const std::stop_token& stop);
-  Attempt list_once(const std::string& token, std::string& xml);
+  Attempt list_once(const HttpQuery& query, std::string& page);
   Attempt until_done(const std::string& url, const std::stop_token& stop,
                      const std::function<Attempt()>& attempt) const;
   [[noreturn]] void fail(const std::string& url, const Attempt& attempt) const;
@@ -276,34 +276,33 @@ void RemoteStore::read(const ObjectInfo& object, ByteRange range, const ByteSink
   if (!last.done) fail(url, last);
 }
 
-Attempt RemoteStore::list_once(const std::string& token, std::string& xml) {
-  xml.clear();
-  const auto query = protocol_->list_query(token);
-  Attempt out = request(*query,
+Attempt RemoteStore::list_once(const HttpQuery& query, std::string& page) {
+  page.clear();
+  Attempt out = request(query,
                         [&](const HttpResult&, std::string_view bytes) {
-                          xml.append(bytes);
-                          return xml.size() <= kMostOfAListing;
+                          page.append(bytes);
+                          return page.size() <= kMostOfAListing;
                         },
                         {});
   out.done = out.result.status == 200 && out.result.error.empty();
   return out;
 }
 
-std::optional<std::vector<ObjectInfo>> RemoteStore::list() {
-  if (!protocol_->list_query("")) return std::nullopt;
+std::optional<std::vector<ObjectInfo>> RemoteStore::list(ListingDepth depth) {
+  if (!protocol_->list_query("", depth)) return std::nullopt;
   const std::string url = url_of("");
   std::vector<ObjectInfo> all;
-  std::string token, xml;
+  std::string token, body;
   do {
-    const Attempt last = until_done(url, {}, [&] { return list_once(token, xml); });
+    const Attempt last =
+        until_done(url, {}, [&] { return list_once(*protocol_->list_query(token, depth), body); });
     if (!last.done) fail(url, last);
-    const auto page = listing_page(xml);
-    if (!page) {
-      throw DataError(text("the listing of '{}' is not one of S3's", url), kServerHint);
-    }
-    for (ObjectInfo object : page->objects) {
-      object.name = object.name.substr(object.name.rfind('/') + 1);
-      if (!object.name.empty()) all.push_back(std::move(object));
+    const auto page = protocol_->page_in(body);
+    if (!page) throw DataError(text("the listing of '{}' cannot be read", url), kServerHint);
+    for (const ObjectInfo& object : page->objects) {
+      const bool is_deeper = object.name.find('/') != object.name.npos;
+      if (object.name.empty() || (depth == ListingDepth::kFolder && is_deeper)) continue;
+      all.push_back(object);
     }
     token = page->next;
   } while (!token.empty());

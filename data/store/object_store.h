@@ -26,8 +26,9 @@ class ObjectStore {
 
   /// Of an object, for messages.
   virtual std::string url_of(const std::string& name) const = 0;
-  /// The objects directly in the folder, by name; none: the server has no listings.
-  virtual std::optional<std::vector<ObjectInfo>> list() = 0;
+  /// The objects of the folder, by name; none: the server has no listings. The hub's have neither
+  /// size nor version.
+  virtual std::optional<std::vector<ObjectInfo>> list(ListingDepth depth) = 0;
   /// None for a missing object.
   virtual std::optional<ObjectInfo> find(const std::string& name) = 0;
   /// The bytes of the range, in order and each once. A requested stop is an IoError.

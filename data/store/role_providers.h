@@ -1,8 +1,6 @@
 // Credentials of S3 that a profile or the environment derives from another identity.
 #pragma once
 
-#include <ctime>
-#include <functional>
 #include <optional>
 
 #include "core/base/http_client.h"
@@ -17,12 +15,6 @@ namespace accel {
 /// DataError without a role.
 std::optional<CredentialProvider> web_identity_provider(const AwsProfile& profile,
                                                         const ClientFactory& make_client);
-
-/// The token that `aws sso login` left in ~/.aws/sso/cache, for sso_account_id and sso_role_name of
-/// the profile; none without such settings. `now` is compared with the token's expiration.
-std::optional<CredentialProvider> sso_provider(const AwsProfile& profile,
-                                               const ClientFactory& make_client,
-                                               const std::function<std::time_t()>& now);
 
 /// The command credential_process of the profile, run by sh; none without it.
 std::optional<CredentialProvider> process_provider(const AwsProfile& profile);

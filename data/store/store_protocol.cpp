@@ -4,12 +4,16 @@
 #include <charconv>
 #include <ctime>
 #include <map>
+#include <nlohmann/json.hpp>
 
+#include "core/base/format_error.h"
 #include "core/base/text.h"
 #include "core/base/url.h"
 #include "data/store/aws_credentials.h"
 #include "data/store/aws_profile.h"
 #include "data/store/xml.h"
+#include "formats/strict_json.h"
+#include "formats/untrusted.h"
 
 namespace accel {
 namespace {
@@ -24,12 +28,55 @@ std::string joined_url(const std::string& folder, const std::string& name) {
   return name.empty() ? folder : folder + "/" + name;
 }
 
+/// The listing of a dataset of the hub.
+struct HubFolder {
+  std::string listing;  ///< its URL; empty: another URL
+  std::string prefix;   ///< of the folder's files
+};
+
+/// Of HUB/datasets/ORGANISATION/NAME/resolve/REVISION[/FOLDER].
+HubFolder hub_folder(const std::string& hub, const std::string& url) {
+  constexpr std::string_view kResolve = "/resolve/";
+  const std::string start = hub + "/datasets/";
+  const size_t resolve = url.starts_with(start) ? url.find(kResolve, start.size()) : url.npos;
+  if (resolve == url.npos) return {};
+  const size_t revision = resolve + kResolve.size();
+  const size_t end = std::min(url.find('/', revision), url.size());
+  return {
+      text("{}/api/datasets/{}/revision/{}", hub, url.substr(start.size(), resolve - start.size()),
+           url.substr(revision, end - revision)),
+      end < url.size() ? url.substr(end + 1) + "/" : ""};
+}
+
+/// `siblings` of the hub's answer, below `prefix`; none for other JSON.
+std::optional<ListingPage> hub_listing(const std::string& body, const std::string& prefix) {
+  constexpr int kMostDepth = 32;
+  ListingPage out;
+  try {
+    MemoryBudget budget(body.size(), "the listing");
+    const nlohmann::json json = parse_strict_json(body, "the listing", kMostDepth, budget);
+    for (const auto& file : json.at("siblings")) {
+      const auto name = file.at("rfilename").get<std::string>();
+      if (!name.starts_with(prefix)) continue;
+      out.objects.emplace_back();
+      out.objects.back().name = name.substr(prefix.size());
+    }
+  } catch (const FormatError&) {
+    return std::nullopt;
+  } catch (const nlohmann::json::exception&) {
+    return std::nullopt;
+  }
+  return out;
+}
+
 class WebProtocol final : public StoreProtocol {
  public:
   WebProtocol(std::string url, const EnvironmentLookup& environment) : url_(std::move(url)) {
-    const std::string hub = environment("HF_ENDPOINT").value_or("https://huggingface.co");
+    std::string hub = environment("HF_ENDPOINT").value_or("https://huggingface.co");
+    while (hub.ends_with('/')) hub.pop_back();
     const std::string token = environment("HF_TOKEN").value_or("");
     if (origin_of_url(hub) == origin_of_url(url_)) credential_ = {origin_of_url(hub), token};
+    hub_folder_ = hub_folder(hub, url_);
   }
 
   std::string url_of(const std::string& name) const override {
@@ -42,7 +89,13 @@ class WebProtocol final : public StoreProtocol {
     out.netrc = credential_.token.empty();
     return out;
   }
-  std::optional<HttpQuery> list_query(const std::string&) const override { return std::nullopt; }
+  std::optional<HttpQuery> list_query(const std::string&, ListingDepth) const override {
+    if (hub_folder_.listing.empty()) return std::nullopt;
+    return HttpQuery{.url = hub_folder_.listing};
+  }
+  std::optional<ListingPage> page_in(const std::string& body) const override {
+    return hub_listing(body, hub_folder_.prefix);
+  }
   Credential credential() const override { return credential_; }
   std::string refusal_hint() const override {
     return "the hub reads HF_TOKEN, other servers the password in ~/.netrc";
@@ -51,6 +104,7 @@ class WebProtocol final : public StoreProtocol {
  private:
   std::string url_;
   Credential credential_;
+  HubFolder hub_folder_;
 };
 
 class S3Protocol final : public StoreProtocol {
@@ -87,17 +141,26 @@ class S3Protocol final : public StoreProtocol {
     const std::string key = prefix_.empty() ? name : joined_url(prefix_, name);
     return signed_query({host_, root_ + "/" + key, {}, headers});
   }
-  std::optional<HttpQuery> list_query(const std::string& token) const override {
+  std::optional<HttpQuery> list_query(const std::string& token, ListingDepth depth) const override {
     S3Request request{host_, root_ + (root_.empty() ? "/" : ""), {}, {}};
-    request.query = {
-        {"list-type", "2"}, {"delimiter", "/"}, {"prefix", prefix_.empty() ? "" : prefix_ + "/"}};
+    request.query = {{"list-type", "2"}, {"prefix", folder()}};
+    if (depth == ListingDepth::kFolder) request.query["delimiter"] = "/";
     if (!token.empty()) request.query["continuation-token"] = token;
     return signed_query(request);
+  }
+  std::optional<ListingPage> page_in(const std::string& body) const override {
+    auto page = listing_page(body);
+    if (!page) return page;
+    std::erase_if(page->objects,
+                  [&](const ObjectInfo& object) { return !object.name.starts_with(folder()); });
+    for (ObjectInfo& object : page->objects) object.name.erase(0, folder().size());
+    return page;
   }
   Credential credential() const override { return {}; }
   std::string refusal_hint() const override { return credentials_.refusal_hint(region_); }
 
  private:
+  std::string folder() const { return prefix_.empty() ? "" : prefix_ + "/"; }
   HttpQuery signed_query(const S3Request& request) const {
     HttpQuery out{.url = origin_ + aws_encoded(request.path, true)};
     if (!request.query.empty()) out.url += "?" + aws_query(request.query);

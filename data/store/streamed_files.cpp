@@ -13,9 +13,9 @@ namespace {
 
 constexpr auto kNumbers = "{000000..000099}";
 
-/// "a-3.tar", "a-4.tar" for "a-{3..4}.tar", WebDataset's notation; numbers keep their leading
-/// zeros. `extension` is for messages.
-std::vector<std::string> expanded(const std::string& name, const std::string& extension) {
+}  // namespace
+
+std::vector<std::string> expanded_names(const std::string& name, const std::string& extension) {
   const size_t open = name.find('{'), dots = name.find("..", open), close = name.find('}', dots);
   if (open == name.npos) return {name};
   const auto number = [&](size_t begin, size_t end) {
@@ -40,9 +40,11 @@ std::vector<std::string> expanded(const std::string& name, const std::string& ex
   return out;
 }
 
+namespace {
+
 void add_listed(StreamedObjects& objects, const std::string& url, const std::string& extension,
                 const ChooseFiles& choose) {
-  const auto listing = objects.store().list();
+  const auto listing = objects.store().list(ListingDepth::kFolder);
   if (!listing) {
     throw DataError(text("the server of '{}' lists no files", url),
                     text("name the files, such as '.../shard-{}{}'", kNumbers, extension));
@@ -57,6 +59,7 @@ void add_listed(StreamedObjects& objects, const std::string& url, const std::str
   if (names.empty()) throw DataError(text("no '*{}' files in '{}'", extension, url));
   std::sort(names.begin(), names.end());
   if (choose) names = choose(std::move(names));
+  if (found.at(names.front()).version.empty()) return objects.add(names);
   for (const std::string& name : names) objects.add(found.at(name));
 }
 
@@ -69,7 +72,7 @@ std::shared_ptr<StreamedObjects> stream_files(const std::string& url, const std:
   const size_t slash = url.rfind('/');
   auto objects = stream_objects(is_file ? url.substr(0, slash) : url, options);
   if (is_file) {
-    objects->add(expanded(url.substr(slash + 1), extension));
+    objects->add(expanded_names(url.substr(slash + 1), extension));
   } else {
     add_listed(*objects, url, extension, choose);
   }

@@ -69,9 +69,15 @@ void StreamedObjects::add(const std::vector<std::string>& names) {
 
 void StreamedObjects::add(const ObjectInfo& object) {
   const auto blocks = static_cast<size_t>(object.size / kBlockBytes + 1);
-  objects_.push_back(
-      {object, store_->url_of(object.name), {}, std::make_unique<std::atomic<bool>[]>(blocks)});
+  objects_.push_back({object,
+                      store_->url_of(object.name),
+                      {},
+                      std::make_unique<std::atomic<bool>[]>(blocks),
+                      std::make_unique<std::atomic<const std::byte*>[]>(blocks)});
   total_bytes_ += object.size;
+  const int64_t whole_blocks = (object.size + kBlockBytes - 1) / kBlockBytes;
+  blocks_ += static_cast<size_t>(whole_blocks);
+  blocks_to_cache_ += whole_blocks;
   const size_t index = objects_.size() - 1;
   objects_[index].key = *named_digest("xxh3_128", objects_[index].url + '\n' + identity(index));
 }
@@ -133,6 +139,10 @@ std::atomic<bool>& StreamedObjects::was_cached(const ObjectPart& block) const {
   return objects_[block.object].was_cached[static_cast<size_t>(block.range.first / kBlockBytes)];
 }
 
+void StreamedObjects::set_cached(const ObjectPart& block) {
+  if (!was_cached(block).exchange(true)) --blocks_to_cache_;
+}
+
 /// Whether the cache had the blocks of the part and keeps them.
 bool StreamedObjects::is_at_hand(const ObjectPart& part) const {
   const bool keeps = !evicted_ && (singly_ || total_bytes_ <= cache_->limit());
@@ -155,7 +165,7 @@ ObjectCache::Fetch StreamedObjects::fetch_of(const ObjectPart& part, const std::
 CacheEntry StreamedObjects::get(const ObjectPart& part, const std::stop_token& stop) {
   CacheEntry entry =
       cache_->get(key_of(part), part.range.bytes, objects_[part.object].url, fetch_of(part, stop));
-  if (is_block(part)) was_cached(part) = true;
+  if (is_block(part)) set_cached(part);
   return entry;
 }
 
@@ -163,8 +173,7 @@ SharedBytes StreamedObjects::mapped(const ObjectPart& block) {
   SharedBytes bytes = mapped_.find(block);
   if (bytes.owner) return bytes;
   loader_.take(block);
-  bytes = get(block, {}).map();
-  mapped_.add(block, bytes);
+  bytes = keep_mapped(block, get(block, {}).map());
   loader_.take(block);  // announced before it was mapped
   return bytes;
 }
@@ -175,11 +184,38 @@ SharedBytes StreamedObjects::mapped_if_room(const ObjectPart& block, const std::
   if (bytes.owner) return bytes;
   std::optional<CacheEntry> entry = cache_->get_if_room(
       key_of(block), block.range.bytes, objects_[block.object].url, fetch_of(block, stop));
-  if (was_cached(block).exchange(entry.has_value()) && !entry) evicted_ = true;
-  if (!entry) return {};
-  bytes = std::move(*entry).map();
-  mapped_.add(block, bytes);
-  return bytes;
+  if (!entry) {
+    if (was_cached(block).exchange(false)) evicted_ = true;
+    return {};
+  }
+  set_cached(block);
+  return keep_mapped(block, std::move(*entry).map());
+}
+
+/// Adds a block to those that stay mapped. Where all objects fit, it stays for good, and reads find
+/// it without a lock.
+SharedBytes StreamedObjects::keep_mapped(const ObjectPart& block, const SharedBytes& bytes) {
+  SharedBytes out = mapped_.add(block, bytes);
+  if (mapped_.can_hold(total_bytes_, blocks_)) {
+    objects_[block.object].kept[static_cast<size_t>(block.range.first / kBlockBytes)].store(
+        out.view.data(), std::memory_order_release);
+  }
+  return out;
+}
+
+/// False if a block of the range is not mapped for good.
+bool StreamedObjects::copy_kept(size_t object, int64_t first, std::span<std::byte> out) const {
+  const auto& kept = objects_[object].kept;
+  while (!out.empty()) {
+    const int64_t block = first / kBlockBytes, offset = first % kBlockBytes;
+    const std::byte* const from = kept[static_cast<size_t>(block)].load(std::memory_order_acquire);
+    if (from == nullptr) return false;
+    const size_t count = std::min(out.size(), static_cast<size_t>(kBlockBytes - offset));
+    std::memcpy(out.data(), from + offset, count);
+    out = out.subspan(count);
+    first += static_cast<int64_t>(count);
+  }
+  return true;
 }
 
 SharedBytes StreamedObjects::fetch_alone(const ObjectPart& part, const std::stop_token& stop) {
@@ -192,6 +228,7 @@ SharedBytes StreamedObjects::fetch_alone(const ObjectPart& part, const std::stop
 }
 
 void StreamedObjects::read(size_t object, int64_t first, std::span<std::byte> out) {
+  if (copy_kept(object, first, out)) return;
   const ObjectPart part{object, {first, static_cast<int64_t>(out.size())}};
   if (!singly_) {
     each_block(part, [&](const ObjectPart& piece) {

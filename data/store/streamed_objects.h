@@ -45,6 +45,10 @@ class StreamedObjects {
   int64_t cache_limit() const { return cache_->limit(); }
   /// Most bytes of parts that are fetched and not yet read.
   int64_t ahead_bytes() const;
+  /// Whether the cache had all blocks when they were read, and has lost none since.
+  bool is_at_hand() const {
+    return blocks_to_cache_ == 0 && !evicted_ && total_bytes_ <= cache_->limit();
+  }
   /// Reads will be in an order without locality: of objects beyond the cache those blocks are
   /// fetched that it has room for, without eviction, and else the range of each read alone.
   void read_singly();
@@ -76,12 +80,17 @@ class StreamedObjects {
     std::string url;
     std::string key;                                  ///< of its entries in the cache
     std::unique_ptr<std::atomic<bool>[]> was_cached;  ///< each block
+    /// The content of each block, once it is mapped for good; null before.
+    std::unique_ptr<std::atomic<const std::byte*>[]> kept;
   };
 
   std::string key_of(const ObjectPart& part) const;
   ObjectCache::Fetch fetch_of(const ObjectPart& part, const std::stop_token& stop);
   bool is_block(const ObjectPart& part) const;
   std::atomic<bool>& was_cached(const ObjectPart& block) const;
+  void set_cached(const ObjectPart& block);
+  SharedBytes keep_mapped(const ObjectPart& block, const SharedBytes& bytes);
+  bool copy_kept(size_t object, int64_t first, std::span<std::byte> out) const;
   bool is_at_hand(const ObjectPart& part) const;
   CacheEntry get(const ObjectPart& part, const std::stop_token& stop);
   SharedBytes mapped(const ObjectPart& block);
@@ -96,7 +105,9 @@ class StreamedObjects {
   const int64_t connections_;
   std::vector<Object> objects_;
   int64_t total_bytes_ = 0;
+  size_t blocks_ = 0;
   MappedParts mapped_;
+  std::atomic<int64_t> blocks_to_cache_ = 0;  ///< that were not yet read from the cache
   std::atomic<bool> singly_ = false;
   std::atomic<bool> evicted_ = false;  ///< the cache lost a block that it had
   PartLoader loader_;                  // last: its threads use the other members

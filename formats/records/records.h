@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/error.h"
+
 namespace accel {
 
 /// Reads a file record by record; the fields to read are chosen when it is opened.
@@ -28,7 +30,8 @@ class RecordReader {
 /// Concatenates the records of several readers, of which one is open at a time.
 class ChainedReader final : public RecordReader {
  public:
-  /// Opens reader `index`, after the previous one is closed.
+  /// Opens reader `index`, after the previous one is closed. Its DataError is not one of a record:
+  /// next() throws it as another Error of its code.
   using Open = std::function<std::unique_ptr<RecordReader>(size_t index)>;
 
   /// `count` is at least 1.
@@ -39,7 +42,11 @@ class ChainedReader final : public RecordReader {
     while (!reader_->next(fields)) {
       if (++index_ >= count_) return false;
       reader_.reset();
-      reader_ = open_(index_);
+      try {
+        reader_ = open_(index_);
+      } catch (const DataError& error) {
+        throw Error(error.code(), error.what(), error.hint());
+      }
     }
     return true;
   }

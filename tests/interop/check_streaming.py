@@ -1,5 +1,5 @@
 """Objects that boto3 uploads to moto's S3 server: a run streams the samples that the files on the disk have, with keys
-of the environment, of STS's web identity and of a container.
+of the environment, of STS's web identity and of a container. Tokens of single sign-on are renewed as botocore does.
 
     python tests/interop/check_streaming.py ACCEL_RUN
 """
@@ -15,6 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests/smoke"))  # last: it has names of packages
 
+import object_server
 import runs
 import streaming
 
@@ -98,6 +99,38 @@ def check_runs(scratch, url, report):
                 del scratch.environment[variable]
 
 
+def token_of_botocore(server, home):
+    """The file of a token that botocore has renewed in a new process: it reads HOME when it is imported."""
+    token = object_server.write_sso_home(home)
+    code = "import botocore.session as s; print(s.Session().get_credentials().get_frozen_credentials().access_key)"
+    done = runs.subprocess.run([sys.executable, "-c", code], text=True, stdout=runs.subprocess.PIPE, check=True,
+                               env=dict(os.environ, **server.sso_environment, HOME=str(home)))
+    return token, done.stdout.strip()
+
+
+def check_single_sign_on(scratch, report):
+    """accel-run and botocore ask for the same renewal and leave the same file; each reads that of the other."""
+    body = streaming.corpus(shards=1, tokens=40_000)
+    objects = {f"bucket/small/{name}": content for name, content in body.items()}
+    theirs, ours = object_server.Server(objects), object_server.Server(objects)
+    their_token, key = token_of_botocore(theirs, scratch.path / "theirs")
+    report.check("botocore renews the token", key == object_server.KEY and len(theirs.tokens_created) == 1, key)
+    our_token = object_server.write_sso_home(scratch.path / "ours")
+    recipe = streaming.JOB.format(path="s3://bucket/small", more="", loader="", steps=4)
+    scratch.environment.update(ours.sso_environment, HOME=str(scratch.path / "ours"))
+    code, _, errors = scratch.train("sso", recipe)
+    report.check("accel-run renews it too", code == 0, errors)
+    report.check("with the same request", ours.tokens_created == theirs.tokens_created, ours.tokens_created)
+    files = [json.loads(path.read_text()) for path in (our_token, their_token)]
+    expirations = [file.pop("expiresAt") for file in files]
+    report.check("and leaves the same file", files[0] == files[1] and list(files[0]) == list(files[1])
+                 and [len(text) for text in expirations] == [len("2027-01-15T08:00:00Z")] * 2, (files, expirations))
+    report.check("with the same mode", our_token.stat().st_mode == their_token.stat().st_mode)
+    scratch.environment.update(theirs.sso_environment, HOME=str(scratch.path / "theirs"))
+    code, _, errors = scratch.train("sso", recipe)
+    report.check("accel-run uses the token of botocore", code == 0 and len(theirs.tokens_created) == 1, errors)
+
+
 def main():
     os.environ.update(NO_PROXY="127.0.0.1", no_proxy="127.0.0.1")
     report = runs.Report()
@@ -108,6 +141,7 @@ def main():
     _, port = server.get_host_and_port()
     with streaming.Scratch(sys.argv[1]) as scratch:
         check_runs(scratch, f"http://127.0.0.1:{port}", report)
+        check_single_sign_on(scratch, report)
     server.stop()
     sys.exit(report.failed > 0)
 

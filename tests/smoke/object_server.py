@@ -1,4 +1,5 @@
-"""An S3-compatible server and a web server of one folder of objects, with latency and with all that goes wrong."""
+"""An S3-compatible server and a web server of one folder of objects, with latency and with all that goes wrong; the
+sources of credentials of a machine of EC2 and of single sign-on; and the listings of a hub."""
 
 import hashlib
 import hmac
@@ -13,6 +14,28 @@ from xml.sax import saxutils
 
 KEY, SECRET, REGION = "AKIATEST", "s3cr3t/with+signs", "eu-test-1"
 SESSION_TOKEN = "session/of+metadata"
+SSO_TOKEN, SSO_REFRESH, SSO_SECRET = "renewed bearer", "refresh once", "client secret"
+SSO_CONFIG = """[sso-session people]
+sso_region = eu-test-1
+sso_start_url = https://people.example/start
+[default]
+sso_session = people
+sso_account_id = 123456789012
+sso_role_name = train
+"""
+
+
+def write_sso_home(home, registration="2100-01-01T00:00:00Z"):
+    """~/.aws with an expired token of `aws sso login`; returns the file of the token."""
+    cache = home / ".aws/sso/cache"
+    cache.mkdir(parents=True)
+    (home / ".aws/config").write_text(SSO_CONFIG)
+    token = cache / (hashlib.sha1(b"people").hexdigest() + ".json")
+    token.write_text(json.dumps({
+        "startUrl": "https://people.example/start", "region": REGION, "accessToken": "expired bearer",
+        "expiresAt": "2020-01-01T00:00:00Z", "clientId": "client", "clientSecret": SSO_SECRET,
+        "registrationExpiresAt": registration, "refreshToken": SSO_REFRESH}))
+    return token
 
 
 def signature(handler, path, query):
@@ -33,8 +56,10 @@ def signature(handler, path, query):
 
 
 class Server(http.server.ThreadingHTTPServer):
-    """`objects`: bytes by "bucket/key". Without `signed` it is a web server of the same paths. With
-    `metadata_environment` it is the instance metadata too, whose keys come with a session token."""
+    """`objects`: bytes by "bucket/key". Without `signed` it is a web server of the same paths, and the hub of datasets
+    "datasets/ORGANISATION/NAME/resolve/REVISION/...". With `metadata_environment` it is the instance metadata too, whose
+    keys come with a session token, and with `sso_environment` the servers of single sign-on, each of whose refresh
+    tokens is used once."""
 
     daemon_threads = True
     request_queue_size = 128
@@ -44,11 +69,14 @@ class Server(http.server.ThreadingHTTPServer):
         self.objects, self.signed, self.latency = objects, signed, latency
         self.failures, self.stalls, self.cuts = failures, stalls, cuts
         self.draw, self.lock = random.Random(seed), threading.Lock()
-        self.log, self.refused, self.stalled, self.session_tokens = [], 0, 0, set()
+        self.log, self.refused, self.stalled = [], 0, 0
+        self.session_tokens, self.authorizations = set(), set()
         self.url = f"http://127.0.0.1:{self.server_port}"
         self.environment = {"AWS_ENDPOINT_URL": self.url, "AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": SECRET,
                             "AWS_REGION": REGION, "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
         self.metadata_environment = {name: value for name, value in self.environment.items() if "KEY" not in name}
+        self.sso_environment = dict(self.metadata_environment)
+        self.tokens_created = []
         self.metadata_environment["AWS_EC2_METADATA_SERVICE_ENDPOINT"] = self.url
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
@@ -85,9 +113,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
         with server.lock:
             server.log.append((self.path, self.headers.get("Range")))
             server.session_tokens.add(self.headers.get("x-amz-security-token"))
-        if path.startswith("/latest/"):
-            self.send_metadata(path)
-            return
+            server.authorizations.add(self.headers.get("Authorization"))
+        for start, answer in (("/latest/", self.send_metadata), ("/federation/", self.send_sso_keys),
+                              ("/api/datasets/", self.send_hub_listing)):
+            if path.startswith(start):
+                answer(path)
+                return
         if server.signed:
             wanted, given = signature(self, path, query)
             if wanted != given:
@@ -107,6 +138,32 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_PUT(self):  # noqa: N802
         self.reply(200 if self.path == "/latest/api/token" else 404, b"metadata token")
 
+    def do_POST(self):  # noqa: N802
+        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        with self.server.lock:
+            created = self.server.tokens_created
+            wanted = {"grantType": "refresh_token", "clientId": "client", "clientSecret": SSO_SECRET,
+                      "refreshToken": f"refresh {len(created)}" if created else SSO_REFRESH}
+            if self.path != "/token" or request != wanted:
+                self.reply(400, json.dumps({"error": "invalid_grant"}).encode())
+                return
+            created.append(request)
+            body = {"accessToken": SSO_TOKEN, "expiresIn": 28800, "refreshToken": f"refresh {len(created)}",
+                    "tokenType": "Bearer"}
+        self.reply(200, json.dumps(body).encode(), Content_Type="application/json")
+
+    def send_sso_keys(self, _):
+        keys = {"accessKeyId": KEY, "secretAccessKey": SECRET, "sessionToken": SESSION_TOKEN,
+                "expiration": int((time.time() + 3600) * 1000)}
+        good = self.headers.get("x-amz-sso_bearer_token") == SSO_TOKEN
+        self.reply(200 if good else 401, json.dumps({"roleCredentials": keys} if good else {"message": "expired"}).encode(),
+                   Content_Type="application/json")
+
+    def send_hub_listing(self, path):
+        start = path[len("/api/"):].replace("/revision/", "/resolve/") + "/"
+        names = [name[len(start):] for name in self.server.objects if name.startswith(start)]
+        self.reply(200 if names else 404, json.dumps({"siblings": [{"rfilename": name} for name in names]}).encode())
+
     def send_metadata(self, path):
         roles = "/latest/meta-data/iam/security-credentials/"
         expiration = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 3600))
@@ -119,8 +176,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.reply(401)
 
     def list(self, bucket, query):
-        start = f"{bucket}/{query['prefix']}"
-        names = sorted(name for name in self.server.objects if name.startswith(start) and "/" not in name[len(start):])
+        start, delimiter = f"{bucket}/{query['prefix']}", query.get("delimiter")
+        names = sorted(name for name in self.server.objects
+                       if name.startswith(start) and not (delimiter and delimiter in name[len(start):]))
         first = int(query.get("continuation-token", 0))
         page = names[first:first + 3]
         entries = "".join(f"<Contents><Key>{saxutils.escape(name.partition('/')[2])}</Key>"

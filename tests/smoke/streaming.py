@@ -332,6 +332,33 @@ def check_instance_metadata(scratch, report):
                  object_server.SESSION_TOKEN.encode() not in recorded)
 
 
+def check_single_sign_on(scratch, report):
+    """An expired token of an sso-session is renewed, once for all ranks, and written back."""
+    files = corpus(shards=1, tokens=40000)
+    server = object_server.Server({f"bucket/small/{name}": body for name, body in files.items()})
+    for name in [name for name in scratch.environment if name.startswith("AWS_")]:
+        del scratch.environment[name]
+    scratch.environment.update(server.sso_environment, HOME=str(scratch.path / "home"))
+    token = object_server.write_sso_home(scratch.path / "home")
+    recipe = JOB.format(path="s3://bucket/small", more="", loader="", steps=4)
+    code, output, errors = scratch.train("sso", recipe, "accelerator.num_processes=2")
+    written = json.loads(token.read_text())
+    report.check("ranks renew the token of single sign-on once", code == 0 and server.refused == 0
+                 and len(server.tokens_created) == 1, (errors, server.tokens_created))
+    report.check("the renewed token is written back", written["accessToken"] == object_server.SSO_TOKEN
+                 and written["refreshToken"] == "refresh 1" and token.stat().st_mode & 0o777 == 0o600
+                 and [path.name for path in token.parent.iterdir()] == [token.name], written)
+    recorded = b"".join(path.read_bytes() for path in scratch.run.rglob("*") if path.is_file()) + (output + errors).encode()
+    secrets = (object_server.SSO_TOKEN, object_server.SSO_REFRESH, object_server.SSO_SECRET, object_server.SECRET)
+    report.check("tokens are recorded nowhere", not any(secret.encode() in recorded for secret in secrets))
+    token.write_text(json.dumps(dict(written, expiresAt="2020-01-01T00:00:00Z", refreshToken="stolen")))
+    code, _, errors = scratch.train("sso", recipe)
+    report.check("a refused renewal is an error", code == 3 and f"in '{token}' has expired and cannot be renewed: cannot fetch "
+                 "the credentials of S3 from the OIDC server of single sign-on: the server answered 400 (invalid_grant)"
+                 in errors and "log in with: aws sso login --profile default" in errors, errors)
+    scratch.environment["HOME"] = str(scratch.path)
+
+
 def training_rate(scratch, recipe):
     """Samples per second; the median of the later half of a run's log."""
     code, _, errors = scratch.train("rate", recipe)
@@ -393,6 +420,7 @@ def main():
         check_texts(scratch, report)
         check_recipe(scratch, report)
         check_instance_metadata(scratch, report)
+        check_single_sign_on(scratch, report)
     sys.exit(report.failed > 0)
 
 

@@ -7,7 +7,7 @@
 #include "core/base/text.h"
 #include "core/recipe/registry.h"
 #include "data/datasets/hub/arrow_rows.h"
-#include "data/datasets/text/shard_files.h"
+#include "data/datasets/text/streamed_records.h"
 #include "data/datasets/text/text_records.h"
 #include "data/store/streamed_files.h"
 
@@ -78,8 +78,8 @@ std::unique_ptr<RecordSource> streamed_source(const ParquetOptions& options) {
   const ChooseFiles of_split = [&](std::vector<std::string> names) {
     return names_of_split(url, std::move(names), options.split);
   };
-  return std::make_unique<ArrowSource>(
-      ArrowRows(stream_files(url, kParquetFile, options.streaming, of_split)));
+  return arrow_source(ArrowRows(stream_files(url, kParquetFile, options.streaming, of_split),
+                                ArrowFormat::kParquet));
 }
 
 std::unique_ptr<RecordSource> source_of(const ParquetOptions& options) {
@@ -129,7 +129,11 @@ const Register<Arrow> arrow;
 }  // namespace
 
 std::unique_ptr<RecordSource> arrow_source(const ArrowFiles& files, ArrowFormat format) {
-  return std::make_unique<ArrowSource>(ArrowRows(files, format));
+  return arrow_source(ArrowRows(files, format));
+}
+
+std::unique_ptr<RecordSource> arrow_source(ArrowRows rows) {
+  return std::make_unique<ArrowSource>(std::move(rows));
 }
 
 }  // namespace accel

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
-#include <set>
 #include <utility>
 
 #include "core/base/bytes.h"
@@ -15,7 +14,9 @@
 #include "core/base/mapped_file.h"
 #include "core/base/shared_library.h"
 #include "core/base/text.h"
+#include "data/datasets/hub/data_folder.h"
 #include "data/datasets/hub/split_names.h"
+#include "data/datasets/text/shard_files.h"
 #include "data/store/streamed_objects.h"
 #include "formats/strict_json.h"
 #include "formats/untrusted.h"
@@ -28,12 +29,10 @@ using nlohmann::json;
 
 constexpr int kMaxDepth = 32;
 
-json read_json(const fs::path& path) {
-  const SharedBytes file = map_file(path.string());
-  const std::string_view text(reinterpret_cast<const char*>(file.view.data()), file.view.size());
+json parse_json(const std::string& text, const std::string& path) {
   try {
-    MemoryBudget budget(text.size(), path.string());
-    return parse_strict_json(text, single_quoted(path.string()), kMaxDepth, budget);
+    MemoryBudget budget(text.size(), path);
+    return parse_strict_json(text, single_quoted(path), kMaxDepth, budget);
   } catch (const FormatError& error) {
     throw DataError(error.what(), "save the dataset again");
   }
@@ -48,48 +47,18 @@ void require_split(const std::string& path, const std::set<std::string>& splits,
                   "name one of them with 'split'");
 }
 
-/// The splits of a saved DatasetDict; empty for other folders.
-std::set<std::string> saved_splits(const fs::path& folder) {
-  const fs::path path = folder / "dataset_dict.json";
-  if (!fs::exists(path)) return {};
-  const json info = read_json(path);
-  std::set<std::string> splits;
-  if (info.contains("splits") && info["splits"].is_array()) {
-    for (const json& split : info["splits"]) {
-      if (split.is_string() && is_plain_file_name(split.get_ref<const std::string&>())) {
-        splits.insert(split.get<std::string>());
-      }
-    }
-  }
-  if (splits.empty()) {
-    throw DataError(text("'{}' names no splits", path.string()), "save the dataset again");
-  }
-  return splits;
-}
-
-/// The file names under `key` in the state of a saved dataset.
-std::vector<std::string> listed_files(const fs::path& folder, const json& state, const char* key) {
-  const fs::path path = folder / "state.json";
+/// The file names under `key` in the state of a saved dataset, which `path` is.
+std::vector<std::string> listed_files(const std::string& path, const json& state, const char* key) {
   std::vector<std::string> files;
   const json list = state.value(key, json());
   if (!list.is_array()) return files;
   for (const json& file : list) {
     const json name = file.is_object() ? file.value("filename", json()) : json();
     if (!name.is_string() || !is_plain_file_name(name.get_ref<const std::string&>())) {
-      throw DataError(text("'{}' does not name its files", path.string()));
+      throw DataError(text("'{}' does not name its files", path));
     }
-    files.push_back(folder / name.get<std::string>());
+    files.push_back(name.get<std::string>());
   }
-  return files;
-}
-
-/// The files of a saved dataset; with indices if it was shuffled, sorted or selected.
-ArrowFiles saved_files(const fs::path& folder) {
-  const fs::path path = folder / "state.json";
-  const json state = read_json(path);
-  ArrowFiles files = {listed_files(folder, state, "_data_files"),
-                      listed_files(folder, state, "_indices_files")};
-  if (files.data.empty()) throw DataError(text("'{}' does not name its files", path.string()));
   return files;
 }
 
@@ -118,6 +87,50 @@ std::vector<std::string> plain_files(const fs::path& folder, const std::string& 
 
 }  // namespace
 
+std::set<std::string> saved_splits(const DataFolder& folder) {
+  constexpr auto kDict = "dataset_dict.json";
+  const auto content = folder.text(kDict);
+  if (!content) return {};
+  const std::string path = folder.path() + "/" + kDict;
+  const json info = parse_json(*content, path);
+  std::set<std::string> splits;
+  if (info.contains("splits") && info["splits"].is_array()) {
+    for (const json& split : info["splits"]) {
+      if (split.is_string() && is_plain_file_name(split.get_ref<const std::string&>())) {
+        splits.insert(split.get<std::string>());
+      }
+    }
+  }
+  if (splits.empty()) {
+    throw DataError(text("'{}' names no splits", path), "save the dataset again");
+  }
+  return splits;
+}
+
+std::optional<ArrowFiles> saved_files(const DataFolder& folder, const std::string& split) {
+  const auto splits = saved_splits(folder);
+  if (!splits.empty()) require_split(folder.path(), splits, split);
+  const std::string below = splits.empty() ? "" : split + "/";
+  const auto content = folder.text(below + "state.json");
+  if (!content) return std::nullopt;
+  if (splits.empty() && !split.empty()) {
+    throw DataError(text("'{}' is one dataset without splits", folder.path()), "leave out 'split'");
+  }
+  const std::string path = folder.path() + "/" + below + "state.json";
+  const json state = parse_json(*content, path);
+  ArrowFiles files = {listed_files(path, state, "_data_files"),
+                      listed_files(path, state, "_indices_files")};
+  if (files.data.empty()) throw DataError(text("'{}' does not name its files", path));
+  return splits.empty() ? files : in_folder(split, std::move(files));
+}
+
+ArrowFiles in_folder(const std::string& folder, ArrowFiles files) {
+  for (auto* names : {&files.data, &files.indices}) {
+    for (std::string& name : *names) name.insert(0, folder + "/");
+  }
+  return files;
+}
+
 std::vector<std::string> names_of_split(const std::string& folder, std::vector<std::string> names,
                                         const std::string& split) {
   std::set<std::string> splits;
@@ -141,21 +154,16 @@ ArrowFiles arrow_files(const std::string& path, const std::string& split, ArrowF
     }
     return {{path}, {}};
   }
-  fs::path folder = path;
-  bool chosen = false;
-  if (const auto splits = saved_splits(folder); !splits.empty()) {
-    require_split(path, splits, split);
-    folder /= split;
-    chosen = true;
-  }
-  if (format == ArrowFormat::kIpc && fs::exists(folder / "state.json")) {
-    if (!split.empty() && !chosen) {
-      throw DataError(text("'{}' is one dataset without splits", path), "leave out 'split'");
-    }
-    return saved_files(folder);
+  const DiskFolder folder(path);
+  const auto splits = saved_splits(folder);
+  const bool chosen = !splits.empty();
+  if (chosen) require_split(path, splits, split);
+  if (format == ArrowFormat::kIpc) {
+    if (const auto files = saved_files(folder, split)) return in_folder(path, *files);
   }
   const char* const extension = format == ArrowFormat::kParquet ? ".parquet" : ".arrow";
-  return {plain_files(folder, chosen ? "" : split, extension), {}};
+  return chosen ? ArrowFiles{plain_files(fs::path(path) / split, "", extension), {}}
+                : ArrowFiles{plain_files(path, split, extension), {}};
 }
 
 namespace {
@@ -231,8 +239,8 @@ class ArrowRows::Selected final : public RecordReader {
 
 ArrowRows::ArrowRows(const ArrowFiles& files, ArrowFormat format)
     : open_(load_arrow(files.data.front())), format_(format) {
-  for (const std::string& path : files.data) files_.push_back({path, map_file(path), {}, {}});
-  for (const std::string& path : files.indices) indices_.push_back({path, map_file(path), {}, {}});
+  for (const std::string& path : files.data) files_.push_back({path, map_file(path)});
+  for (const std::string& path : files.indices) indices_.push_back({path, map_file(path)});
 }
 
 namespace {
@@ -269,24 +277,62 @@ class StreamedFile final : public RangeFile {
   const size_t object_;
 };
 
+/// A reader that owns the bytes of its file.
+class MappedRecords final : public ArrowRecords {
+ public:
+  MappedRecords(SharedBytes bytes, std::unique_ptr<ArrowRecords> reader)
+      : bytes_(std::move(bytes)), reader_(std::move(reader)) {}
+
+  bool next(std::vector<std::string_view>& fields) override { return reader_->next(fields); }
+  std::string location() const override { return reader_->location(); }
+  std::vector<std::string> class_names(const std::string& field) const override {
+    return reader_->class_names(field);
+  }
+  std::vector<ArrowColumn> columns() const override { return reader_->columns(); }
+  int64_t rows() const override { return reader_->rows(); }
+  void seek(int64_t row) override { reader_->seek(row); }
+
+ private:
+  SharedBytes bytes_;
+  std::unique_ptr<ArrowRecords> reader_;
+};
+
 }  // namespace
 
-ArrowRows::ArrowRows(const std::shared_ptr<StreamedObjects>& objects)
-    : open_(load_arrow(objects->url_of(0))), format_(ArrowFormat::kParquet) {
+ArrowRows::ArrowRows(const std::shared_ptr<StreamedObjects>& objects, ArrowFormat format,
+                     size_t indices)
+    : open_(load_arrow(objects->url_of(0))), format_(format) {
+  if (indices > 0 && objects->total_bytes() > objects->cache_limit()) {
+    throw DataError(
+        text("'{}' has an indices mapping, for which its files of {} bytes are read at once, and "
+             "'streaming.cache_limit' is {}",
+             objects->store().url_of(""), objects->total_bytes(), objects->cache_limit()),
+        "raise it, or save the dataset again after flatten_indices()");
+  }
+  const auto whole = std::make_shared<const ShardFiles>(objects);
   for (size_t i = 0; i < objects->count(); ++i) {
-    files_.push_back(
-        {objects->url_of(i), {}, std::make_shared<StreamedFile>(objects, i), objects->identity(i)});
+    File file{objects->url_of(i), {}};
+    if (format == ArrowFormat::kParquet) {
+      file.ranges = std::make_shared<StreamedFile>(objects, i);
+      file.identity = objects->identity(i);
+    } else {
+      file.objects = whole;
+      file.object = i;
+    }
+    (i + indices < objects->count() ? files_ : indices_).push_back(std::move(file));
   }
 }
 
 std::unique_ptr<ArrowRecords> ArrowRows::open_file(const File& file, ArrowRequest request) const {
-  request.file = file.bytes.view;
+  SharedBytes bytes = file.objects ? file.objects->open(file.object) : file.bytes;
+  request.file = bytes.view;
   request.ranges = file.ranges.get();
   request.format = format_;
   request.name = file.path;
   std::unique_ptr<ArrowRecords> out;
   open_(request, out);
-  return out;
+  if (!file.objects) return out;
+  return std::make_unique<MappedRecords>(std::move(bytes), std::move(out));
 }
 
 std::unique_ptr<RecordReader> ArrowRows::open(const std::vector<std::string>& wanted,
@@ -322,7 +368,9 @@ FileContents ArrowRows::contents() const {
   FileContents all;
   for (const auto* files : {&files_, &indices_}) {
     for (const File& file : *files) {
-      if (file.ranges) {
+      if (file.objects) {
+        all.push_back(file.objects->content(file.object));
+      } else if (file.ranges) {
         all.emplace_back(as_bytes(file.identity), file.ranges->size());
       } else {
         all.emplace_back(file.bytes.view);

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -11,6 +13,8 @@
 
 namespace accel {
 
+class DataFolder;
+class ShardFiles;
 class StreamedObjects;
 
 struct ArrowFiles {
@@ -24,6 +28,16 @@ struct ArrowFiles {
 /// and if `split` is empty and there are several splits.
 ArrowFiles arrow_files(const std::string& path, const std::string& split, ArrowFormat format);
 
+/// The splits of a DatasetDict that save_to_disk wrote; empty for other folders.
+std::set<std::string> saved_splits(const DataFolder& folder);
+
+/// The files of a dataset that save_to_disk wrote, relative to the folder; none for other folders.
+/// Throws DataError unless `split` is one of saved_splits(), or empty without any.
+std::optional<ArrowFiles> saved_files(const DataFolder& folder, const std::string& split);
+
+/// The same files with the folder before their names.
+ArrowFiles in_folder(const std::string& folder, ArrowFiles files);
+
 /// Those of the sorted `names` of files in `folder` that are of `split`. Throws as arrow_files().
 std::vector<std::string> names_of_split(const std::string& folder, std::vector<std::string> names,
                                         const std::string& split);
@@ -36,8 +50,11 @@ class ArrowRows {
  public:
   /// Throws DataError for a missing file, and as require_arrow().
   ArrowRows(const ArrowFiles& files, ArrowFormat format);
-  /// Parquet files in an object store, read by ranges.
-  explicit ArrowRows(const std::shared_ptr<StreamedObjects>& objects);
+  /// Objects of a store, of which the last `indices` are row numbers. Parquet is read by ranges;
+  /// Arrow files are mapped, one at a time, or all of them with indices. Throws DataError if those
+  /// exceed the cache.
+  ArrowRows(const std::shared_ptr<StreamedObjects>& objects, ArrowFormat format,
+            size_t indices = 0);
 
   /// `kinds` as in ArrowRequest. This object must outlive the reader.
   std::unique_ptr<RecordReader> open(const std::vector<std::string>& wanted,
@@ -58,8 +75,10 @@ class ArrowRows {
   struct File {
     std::string path;
     SharedBytes bytes;
-    std::shared_ptr<const RangeFile> ranges = {};  ///< in place of the bytes
-    std::string identity = {};                     ///< of a file that is read by ranges
+    std::shared_ptr<const RangeFile> ranges = {};    ///< in place of the bytes
+    std::string identity = {};                       ///< of a file that is read by ranges
+    std::shared_ptr<const ShardFiles> objects = {};  ///< in place of the bytes
+    size_t object = 0;
   };
   class Selected;
 

@@ -7,11 +7,12 @@
 
 #include "core/base/error.h"
 #include "core/base/glob.h"
-#include "core/base/mapped_file.h"
 #include "core/base/text.h"
 #include "core/recipe/node.h"
 #include "data/datasets/fingerprint.h"
+#include "data/datasets/hub/data_folder.h"
 #include "data/datasets/hub/split_names.h"
+#include "data/store/streamed_files.h"
 
 namespace accel {
 namespace {
@@ -28,21 +29,6 @@ std::string extension_of(const std::string& name) {
 bool is_readable(const std::string& name) {
   const auto& all = readable_extensions();
   return std::find(all.begin(), all.end(), extension_of(name)) != all.end();
-}
-
-/// All files relative to `folder`, sorted; hidden files are skipped.
-Names files_in(const std::string& folder) {
-  Names out;
-  for (fs::recursive_directory_iterator at(folder), end; at != end; ++at) {
-    const std::string name = at->path().filename();
-    if (name.starts_with('.') || name.starts_with("__")) {
-      if (at->is_directory()) at.disable_recursion_pending();
-    } else if (at->is_regular_file()) {
-      out.push_back(at->path().lexically_relative(folder).generic_string());
-    }
-  }
-  std::sort(out.begin(), out.end());
-  return out;
 }
 
 Names matching(const Names& files, const Names& patterns) {
@@ -95,16 +81,14 @@ Names patterns_in(const Node& node) {
 }
 
 /// The list `configs` in the front matter of README.md; null without one.
-Node configs_of(const std::string& folder) {
-  const std::string path = folder + "/README.md";
-  std::error_code error;
-  if (!fs::is_regular_file(path, error)) return {};
-  const SharedBytes file = map_file(path);
-  const std::string_view text(reinterpret_cast<const char*>(file.view.data()), file.view.size());
-  const size_t end = text.starts_with("---") ? text.find("\n---", 3) : text.npos;
-  if (end == text.npos) return {};
+Node configs_of(const DataFolder& folder) {
+  const auto text = folder.text("README.md");
+  if (!text) return {};
+  const std::string path = folder.path() + "/README.md";
+  const size_t end = text->starts_with("---") ? text->find("\n---", 3) : text->npos;
+  if (end == text->npos) return {};
   try {
-    Node head = parse_recipe(path, std::string(text.substr(0, end + 1)));
+    Node head = parse_recipe(path, text->substr(0, end + 1));
     Node::Entry* configs = head.find("configs");
     return configs && configs->node.list() ? std::move(configs->node) : Node();
   } catch (const RecipeError& fault) {
@@ -195,65 +179,130 @@ const std::vector<std::string>& readable_extensions() {
   return all;
 }
 
-std::vector<std::string> row_files(const std::string& folder) {
-  if (!fs::is_directory(folder)) throw DataError(accel::text("'{}' is not a folder", folder));
-  Names all = files_in(folder);
-  std::erase_if(all, [](const std::string& name) {
+namespace {
+
+/// Those of `names`, in `folder`, that are files of rows.
+Names rows_among(Names names, const std::string& folder) {
+  std::erase_if(names, [](const std::string& name) {
     const std::string last = fs::path(name).filename();
     return !is_readable(name) || last == "dataset_infos.json" || last == "dataset_info.json" ||
            last == "config.json" || last == "dataset_dict.json";
   });
-  if (all.empty()) {
+  if (names.empty()) {
     const auto& known = readable_extensions();
     throw DataError(accel::text("'{}' has no files of a supported format", folder),
                     accel::text("supported are {}", quoted_list(known)));
   }
-  return all;
+  return names;
+}
+
+/// The files that the recipe names, of a folder that cannot be listed.
+Names named_files(const std::string& folder, const Names& patterns) {
+  const bool has_wildcards = std::any_of(
+      patterns.begin(), patterns.end(),
+      [](const std::string& pattern) { return pattern.find_first_of("*?[") != pattern.npos; });
+  if (patterns.empty() || has_wildcards) {
+    throw DataError(accel::text("the server of '{}' lists no files, among which to choose", folder),
+                    accel::text("name each with 'files', such as 'files: [\"{}\"]'",
+                                "data/train-{00000..00009}-of-00010.parquet"));
+  }
+  return rows_among(patterns, folder);
+}
+
+/// Patterns without numbers in braces.
+Names expanded_patterns(const Names& patterns) {
+  Names out;
+  for (const std::string& pattern : patterns) {
+    const Names expanded = expanded_names(pattern, extension_of(pattern));
+    out.insert(out.end(), expanded.begin(), expanded.end());
+  }
+  return out;
+}
+
+void require_one_kind(const Names& files, const std::string& folder) {
+  std::set<std::string> extensions;
+  for (const std::string& file : files) extensions.insert(extension_of(file));
+  if (extensions.size() <= 1) return;
+  throw DataError(
+      accel::text("the files of '{}' are of several kinds: {}", folder, quoted_list(extensions)),
+      accel::text("select them with 'files', such as 'files: [\"**/*{}\"]'", *extensions.begin()));
+}
+
+Names chosen_files(const DataFolder& folder, const HubChoice& choice) {
+  const auto names = folder.names();
+  const Names patterns = expanded_patterns(choice.files);
+  if (!names) return named_files(folder.path(), patterns);
+  const Names all = rows_among(*names, folder.path());
+  if (patterns.empty()) {
+    const Node configs = configs_of(folder);
+    const Node* config = chosen_config(configs, folder.path(), choice.config);
+    return files_of_split(folder.path(),
+                          config ? splits_of_config(*config, all) : splits_of_names(all), choice);
+  }
+  Names files = matching(all, patterns);
+  if (files.empty()) {
+    throw DataError(
+        accel::text("'{}' has no files that match {}", folder.path(), quoted_list(choice.files)),
+        accel::text("it has '{}', for instance", all.front()));
+  }
+  return files;
+}
+
+/// The files below a folder, of one kind.
+Names hub_names(const DataFolder& folder, const HubChoice& choice) {
+  Names files = chosen_files(folder, choice);
+  require_one_kind(files, folder.path());
+  return files;
+}
+
+/// As hub_names(), and those of a folder of save_to_disk.
+ArrowFiles column_files(const DataFolder& folder, const HubChoice& choice) {
+  const auto splits = saved_splits(folder);
+  std::string split = choice.split;
+  if (split.empty() && !splits.empty()) {
+    const char* const held_out = splits.contains(kValidationSplit) ? kValidationSplit : kTestSplit;
+    split = choice.train ? kTrainSplit : held_out;
+  }
+  if (auto saved = saved_files(folder, split)) return *saved;
+  return {hub_names(folder, choice), {}};
+}
+
+}  // namespace
+
+std::vector<std::string> row_files(const std::string& folder) {
+  return rows_among(*DiskFolder(folder).names(), folder);
 }
 
 std::vector<std::string> hub_files(const std::string& folder, const HubChoice& choice) {
-  const Names all = row_files(folder);
-  Names files;
-  if (!choice.files.empty()) {
-    files = matching(all, choice.files);
-    if (files.empty()) {
-      throw DataError(
-          accel::text("'{}' has no files that match {}", folder, quoted_list(choice.files)),
-          accel::text("it has '{}', for instance", all.front()));
-    }
-  } else {
-    const Node configs = configs_of(folder);
-    const Node* config = chosen_config(configs, folder, choice.config);
-    files = files_of_split(folder, config ? splits_of_config(*config, all) : splits_of_names(all),
-                           choice);
-  }
-  std::set<std::string> extensions;
-  for (const std::string& file : files) extensions.insert(extension_of(file));
-  if (extensions.size() > 1) {
-    throw DataError(
-        accel::text("the files of '{}' are of several kinds: {}", folder, quoted_list(extensions)),
-        accel::text("select them with 'files', such as 'files: [\"**/*{}\"]'",
-                    *extensions.begin()));
-  }
+  Names files = hub_names(DiskFolder(folder), choice);
   for (std::string& file : files) file.insert(0, folder + "/");
   return files;
 }
 
-namespace {
-
-namespace fs = std::filesystem;
-
-bool is_saved(const fs::path& folder) {
-  return fs::exists(folder / "dataset_dict.json") || fs::exists(folder / "state.json");
+HubObjects stream_hub_files(const HubData& data, SavedDatasets saved) {
+  const std::string& url = data.location.text;
+  if (is_readable(url)) {
+    require_no_choice(url, data.choice);
+    return {stream_files(url, extension_of(url), data.streaming)};
+  }
+  HubObjects out{stream_objects(url, data.streaming)};
+  const StoreFolder folder(out.objects->store());
+  const ArrowFiles files = saved == SavedDatasets::kRecognize
+                               ? column_files(folder, data.choice)
+                               : ArrowFiles{hub_names(folder, data.choice), {}};
+  out.objects->add(files.data);
+  out.objects->add(files.indices);
+  out.indices = files.indices.size();
+  out.objects->say_summary(url);
+  return out;
 }
 
-std::string split_of_saved(const fs::path& folder, const HubChoice& choice) {
-  if (!choice.split.empty() || !fs::exists(folder / "dataset_dict.json")) return choice.split;
-  if (choice.train) return "train";
-  return fs::exists(folder / "validation") ? "validation" : "test";
+void require_no_choice(const std::string& file, const HubChoice& choice) {
+  if (choice.config.empty() && choice.split.empty() && choice.files.empty()) return;
+  throw DataError(
+      accel::text("'{}' is a file, and 'config', 'split' and 'files' choose in a folder", file),
+      "leave them out, or name the folder");
 }
-
-}  // namespace
 
 HubChoice choice_of(const HubChoiceOptions& options, bool train) {
   return {.config = options.config, .split = options.split, .files = options.files, .train = train};
@@ -265,26 +314,35 @@ void check_hub_choice(const HubChoiceOptions& options, const Node& node, Reading
                          "leave out one or the other");
 }
 
-ArrowRows open_columns(const std::string& path, const HubChoice& choice) {
-  require_arrow(path);
-  ArrowFiles files;
-  if (is_saved(path)) {
-    files = arrow_files(path, split_of_saved(path, choice), ArrowFormat::kIpc);
-  } else if (fs::is_directory(path)) {
-    files.data = hub_files(path, choice);
-  } else {
-    files.data = {path};
-  }
-  const std::string extension = fs::path(files.data.front()).extension();
-  if (extension == ".parquet") return {files, ArrowFormat::kParquet};
-  if (extension == ".arrow") return {files, ArrowFormat::kIpc};
-  throw DataError(accel::text("'{}' is neither a Parquet nor an Arrow file", files.data.front()),
+namespace {
+
+ArrowFormat format_of(const std::string& file) {
+  const std::string extension = extension_of(file);
+  if (extension == ".parquet") return ArrowFormat::kParquet;
+  if (extension == ".arrow") return ArrowFormat::kIpc;
+  throw DataError(accel::text("'{}' is neither a Parquet nor an Arrow file", file),
                   "convert it, or name the files with 'files'");
 }
 
-std::vector<uint64_t> column_keys(const std::string& path, const HubChoice& choice,
-                                  const std::string& column) {
-  const ArrowRows rows = open_columns(path, choice);
+}  // namespace
+
+ArrowRows open_columns(const HubData& data) {
+  const std::string& path = data.location.text;
+  require_arrow(path);
+  if (data.location.is_url()) {
+    const HubObjects found = stream_hub_files(data, SavedDatasets::kRecognize);
+    return {found.objects, format_of(found.objects->url_of(0)), found.indices};
+  }
+  if (fs::is_directory(path)) {
+    const ArrowFiles files = in_folder(path, column_files(DiskFolder(path), data.choice));
+    return {files, format_of(files.data.front())};
+  }
+  require_no_choice(path, data.choice);
+  return {{{path}, {}}, format_of(path)};
+}
+
+std::vector<uint64_t> column_keys(const HubData& data, const std::string& column) {
+  const ArrowRows rows = open_columns(data);
   const std::unique_ptr<RecordReader> reader = rows.open({column});
   std::vector<uint64_t> keys;
   for (std::vector<std::string_view> fields; reader->next(fields);) {

@@ -8,6 +8,7 @@
 
 #include "core/recipe/schema.h"
 #include "data/datasets/hub/arrow_rows.h"
+#include "data/store/streaming_section.h"
 
 namespace accel {
 
@@ -25,6 +26,26 @@ struct HubChoice {
 /// split must be named.
 std::vector<std::string> hub_files(const std::string& folder, const HubChoice& choice);
 
+/// The files of the dataset at a URL: one file, or numbered ones, or those of a folder. That may be
+/// one of save_to_disk, whose last `indices` files are row numbers.
+struct HubObjects {
+  std::shared_ptr<StreamedObjects> objects;
+  size_t indices = 0;
+};
+
+/// Where a dataset is, and what of it.
+struct HubData {
+  DataPath location;
+  StreamingSection streaming;
+  HubChoice choice;
+};
+
+enum class SavedDatasets { kRecognize, kIgnore };  ///< kIgnore: they are folders with files
+
+/// As hub_files(), of a URL. On a server without listings HubChoice::files names all files; numbers
+/// in braces are a range. Throws DataError.
+HubObjects stream_hub_files(const HubData& data, SavedDatasets saved);
+
 /// All files of rows below a folder, relative to it and sorted, without hidden ones and the
 /// metadata of `datasets`.
 std::vector<std::string> row_files(const std::string& folder);
@@ -34,8 +55,7 @@ const std::vector<std::string>& readable_extensions();
 
 /// For each row a hash of its value in `column`. Throws DataError as open_columns(), and for a
 /// missing column and null values.
-std::vector<uint64_t> column_keys(const std::string& path, const HubChoice& choice,
-                                  const std::string& column);
+std::vector<uint64_t> column_keys(const HubData& data, const std::string& column);
 
 struct HubChoiceOptions {
   std::string config;
@@ -49,9 +69,16 @@ HubChoice choice_of(const HubChoiceOptions& options, bool train);
 /// Reports `files` together with `config` or `split`, which it replaces.
 void check_hub_choice(const HubChoiceOptions& options, const Node& node, Reading& reading);
 
-/// The columns at `path`: a Parquet or Arrow file, a folder of `save_to_disk`, or a folder with the
-/// layout of a hub repository. Throws DataError, also for other file types.
-ArrowRows open_columns(const std::string& path, const HubChoice& choice);
+/// The columns of a Parquet or Arrow file, a folder of `save_to_disk`, or a folder with the layout
+/// of a hub repository. Throws DataError, also for other file types.
+ArrowRows open_columns(const HubData& data);
+
+/// Refuses a choice where the path is a file. Throws DataError.
+void require_no_choice(const std::string& file, const HubChoice& choice);
+
+inline constexpr auto kHubDataHelp =
+    "`hf:datasets/organisation/name`, a folder of save_to_disk, or a file; or the URL of a folder "
+    "or file.";
 
 /// Adds HubChoiceOptions, a base of `Options`, to a schema.
 template <class Options>

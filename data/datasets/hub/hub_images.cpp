@@ -2,7 +2,6 @@
 #include <cstring>
 
 #include "core/api/dataset.h"
-#include "core/api/input_path.h"
 #include "core/api/row_values.h"
 #include "core/base/error.h"
 #include "core/base/text.h"
@@ -18,7 +17,8 @@ namespace accel {
 namespace {
 
 struct HubImagesOptions : HubChoiceOptions {
-  InputPath path;
+  DataPath location;
+  StreamingSection streaming;
   std::string image = "image";
   std::string target = "label";
   std::vector<std::string> labels;
@@ -67,10 +67,7 @@ class HubImages final : public Dataset, public ClassLabels, public RowKeys {
 
   static Schema<HubImagesOptions> schema() {
     return with_image_size_options(with_hub_choice(
-        Schema<HubImagesOptions>()
-            .field("path", &HubImagesOptions::path,
-                   "`hf:datasets/organisation/name`, a folder of save_to_disk, or a file.")
-            .required()
+        with_streaming(Schema<HubImagesOptions>(), kHubDataHelp)
             .field("image", &HubImagesOptions::image, "Column of the images, JPEG or PNG.")
             .field("target", &HubImagesOptions::target, "Column of the class labels.")
             .field("labels", &HubImagesOptions::labels,
@@ -82,13 +79,13 @@ class HubImages final : public Dataset, public ClassLabels, public RowKeys {
   }
 
   HubImages(const HubImagesOptions& options, const DatasetContext& context)
-      : path_(options.path.text),
-        choice_(choice_of(options, context.train)),
+      : path_(options.location.text),
+        data_{options.location, options.streaming, choice_of(options, context.train)},
         decoding_{.channels = options.grayscale ? Channels::kGray : Channels::kRgb,
                   .size = options.size,
                   .interpolation = options.interpolation,
                   .exif_orientation = options.exif_orientation} {
-    const ArrowRows rows = open_columns(path_, choice_);
+    const ArrowRows rows = open_columns(data_);
     read(rows, options, context.targets);
     if (size() == 0) throw DataError(accel::text("'{}' has no rows", path_));
     image_size_ = common_image_size(size(), decoding_.size, [this](int64_t i) {
@@ -113,7 +110,7 @@ class HubImages final : public Dataset, public ClassLabels, public RowKeys {
   int64_t class_of(int64_t index) const override { return labels_[static_cast<size_t>(index)]; }
   std::string name(int64_t index) const override { return accel::text("{} row {}", path_, index); }
   std::vector<uint64_t> row_keys(const std::string& column) const override {
-    return column_keys(path_, choice_, column);
+    return column_keys(data_, column);
   }
 
  private:
@@ -150,7 +147,7 @@ class HubImages final : public Dataset, public ClassLabels, public RowKeys {
   }
 
   std::string path_;
-  HubChoice choice_;
+  HubData data_;
   ImageDecoding decoding_;
   ImageStore images_;
   LabelMap classes_;

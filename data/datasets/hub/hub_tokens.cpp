@@ -3,7 +3,6 @@
 #include <cstring>
 
 #include "core/api/dataset.h"
-#include "core/api/input_path.h"
 #include "core/api/row_values.h"
 #include "core/api/targets.h"
 #include "core/base/error.h"
@@ -22,7 +21,8 @@ namespace {
 constexpr auto kMask = "attention_mask";
 
 struct HubTokensOptions : HubChoiceOptions {
-  InputPath path;
+  DataPath location;
+  StreamingSection streaming;
   std::string input = "input_ids";
   std::string token_targets;
   std::string target;
@@ -41,9 +41,11 @@ class HubTokens final : public Dataset, public KnowsLengths, public ClassLabels,
   static Schema<HubTokensOptions> schema();
 
   HubTokens(const HubTokensOptions& options, const DatasetContext& context)
-      : path_(options.path.text), choice_(choice_of(options, context.train)), options_(options) {
+      : path_(options.location.text),
+        data_{options.location, options.streaming, choice_of(options, context.train)},
+        options_(options) {
     if (!context.targets) options_.target = options_.token_targets = "";
-    const ArrowRows rows = open_columns(path_, choice_);
+    const ArrowRows rows = open_columns(data_);
     read(rows);
     if (size() == 0) throw DataError(accel::text("'{}' has no rows", path_));
     Fingerprint print;
@@ -57,7 +59,7 @@ class HubTokens final : public Dataset, public KnowsLengths, public ClassLabels,
   int64_t size() const override { return sequences_.size(); }
   int64_t length(int64_t index) const override { return sequences_.length(index); }
   std::vector<uint64_t> row_keys(const std::string& column) const override {
-    return column_keys(path_, choice_, column);
+    return column_keys(data_, column);
   }
   std::string fingerprint() const override { return fingerprint_; }
   int64_t class_of(int64_t index) const override { return labels_[static_cast<size_t>(index)]; }
@@ -186,7 +188,7 @@ class HubTokens final : public Dataset, public KnowsLengths, public ClassLabels,
   }
 
   std::string path_;
-  HubChoice choice_;
+  HubData data_;
   HubTokensOptions options_;
   TokenSequences sequences_;  // its segments hold the targets, if there are any
   LabelMap classes_;
@@ -198,10 +200,7 @@ Schema<HubTokensOptions> HubTokens::schema() {
   using Options = HubTokensOptions;
   const auto count = at_least<int64_t>(0);
   return with_hub_choice(
-             Schema<Options>()
-                 .field("path", &Options::path,
-                        "`hf:datasets/organisation/name`, a folder of save_to_disk, or a file.")
-                 .required()
+             with_streaming(Schema<Options>(), kHubDataHelp)
                  .field("input", &Options::input, "Column of the tokens, lists of whole numbers.")
                  .field("token_targets", &Options::token_targets,
                         "Column with a target for each token, as transformers' `labels`: -100 is "

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/base/bytes.h"
+#include "formats/records/text_encoding.h"
 
 namespace accel {
 
@@ -30,11 +31,34 @@ SharedBytes ShardFiles::open(size_t shard) const {
 
 FileContents ShardFiles::contents() const {
   FileContents all;
-  for (const SharedBytes& file : mapped_) all.emplace_back(file.view);
-  for (size_t i = 0; i < identities_.size(); ++i) {
-    all.emplace_back(as_bytes(identities_[i]), objects_->info(i).size);
-  }
+  for (size_t i = 0; i < count(); ++i) all.push_back(content(i));
   return all;
+}
+
+FileContent ShardFiles::content(size_t shard) const {
+  if (!objects_) return mapped_[shard].view;
+  return {as_bytes(identities_[shard]), objects_->info(shard).size};
+}
+
+RecordFile::RecordFile(const std::string& path, Content content)
+    : path_(path), content_(content), bytes_(map_file(path)) {
+  if (content == Content::kText) bytes_ = as_utf8(std::move(bytes_), path);
+}
+
+RecordFile::RecordFile(std::shared_ptr<const ShardFiles> objects, size_t object, Content content)
+    : path_(objects->path(object)),
+      content_(content),
+      objects_(std::move(objects)),
+      object_(object) {}
+
+SharedBytes RecordFile::open() const {
+  if (!objects_) return bytes_;
+  SharedBytes bytes = objects_->open(object_);
+  return content_ == Content::kText ? as_utf8(std::move(bytes), path_) : bytes;
+}
+
+FileContents RecordFile::contents() const {
+  return {objects_ ? objects_->content(object_) : FileContent(bytes_.view)};
 }
 
 }  // namespace accel

@@ -7,24 +7,9 @@
 
 #include "core/base/mapped_file.h"
 #include "data/datasets/text/text_columns.h"
-#include "data/datasets/text/text_records.h"
 #include "data/store/streamed_objects.h"
-#include "data/store/streaming_section.h"
 
 namespace accel {
-
-/// Options of record datasets that are also streamed.
-struct StreamedRecordOptions : TextRecordOptions {
-  DataPath location;
-  StreamingSection streaming;
-
-  /// The options of record datasets.
-  TextRecordOptions records() const {
-    TextRecordOptions out = *this;
-    out.path.text = location.text;
-    return out;
-  }
-};
 
 class ShardFiles {
  public:
@@ -40,12 +25,36 @@ class ShardFiles {
   /// begins with the first.
   SharedBytes open(size_t shard) const;
   FileContents contents() const;
+  /// Of one shard.
+  FileContent content(size_t shard) const;
 
  private:
   std::vector<std::string> paths_;
   std::vector<SharedBytes> mapped_;
   std::shared_ptr<StreamedObjects> objects_;  ///< null: the files are mapped
   std::vector<std::string> identities_;       ///< of the objects
+};
+
+/// A file of records: mapped from this machine, or one of several objects, which is mapped while it
+/// is read.
+class RecordFile {
+ public:
+  enum class Content { kBytes, kText };  ///< kText: as UTF-8
+
+  RecordFile(const std::string& path, Content content);
+  RecordFile(std::shared_ptr<const ShardFiles> objects, size_t object, Content content);
+
+  /// Path or URL, for messages.
+  const std::string& path() const { return path_; }
+  SharedBytes open() const;
+  FileContents contents() const;
+
+ private:
+  std::string path_;
+  Content content_;
+  SharedBytes bytes_;                          ///< of a file on this machine
+  std::shared_ptr<const ShardFiles> objects_;  ///< null: a file on this machine
+  size_t object_ = 0;
 };
 
 }  // namespace accel

@@ -12,7 +12,7 @@
 #include "data/datasets/rows.h"
 #include "data/datasets/table_columns.h"
 #include "data/datasets/table_fields.h"
-#include "formats/records/text_encoding.h"
+#include "data/datasets/text/shard_files.h"
 
 namespace accel {
 namespace {
@@ -288,19 +288,18 @@ class DelimitedReader final : public RecordReader {
 
 class DelimitedSource final : public RecordSource {
  public:
-  DelimitedSource(const std::string& path, const CsvDialect& dialect)
-      : path_(path), dialect_(dialect), file_(as_utf8(map_file(path), path)) {}
+  DelimitedSource(RecordFile file, const CsvDialect& dialect)
+      : file_(std::move(file)), dialect_(dialect) {}
 
   std::unique_ptr<RecordReader> open(const std::vector<std::string>& wanted) const override {
-    return std::make_unique<DelimitedReader>(file_, dialect_, path_, wanted);
+    return std::make_unique<DelimitedReader>(file_.open(), dialect_, file_.path(), wanted);
   }
-  FileContents contents() const override { return {file_.view}; }
+  FileContents contents() const override { return file_.contents(); }
   std::string format() const override { return kDelimited + std::string(1, dialect_.delimiter); }
 
  private:
-  std::string path_;
+  RecordFile file_;
   CsvDialect dialect_;
-  SharedBytes file_;
 };
 
 class LineReader final : public RecordReader {
@@ -337,21 +336,19 @@ class LineReader final : public RecordReader {
 
 class LineSource final : public RecordSource {
  public:
-  explicit LineSource(const std::string& path)
-      : path_(path), file_(as_utf8(map_file(path), path)) {}
+  explicit LineSource(RecordFile file) : file_(std::move(file)) {}
 
   std::unique_ptr<RecordReader> open(const std::vector<std::string>& wanted) const override {
     for (const std::string& field : wanted) {
-      if (field != kLineField) no_column(path_, field, {kLineField});
+      if (field != kLineField) no_column(file_.path(), field, {kLineField});
     }
-    return std::make_unique<LineReader>(file_, path_, wanted.size());
+    return std::make_unique<LineReader>(file_.open(), file_.path(), wanted.size());
   }
-  FileContents contents() const override { return {file_.view}; }
+  FileContents contents() const override { return file_.contents(); }
   std::string format() const override { return "lines"; }
 
  private:
-  std::string path_;
-  SharedBytes file_;
+  RecordFile file_;
 };
 
 using Sources = std::vector<std::unique_ptr<RecordSource>>;
@@ -387,20 +384,50 @@ class ChainedSource final : public RecordSource {
 }  // namespace
 
 std::unique_ptr<RecordSource> delimited_source(const std::string& path, CsvDialect dialect) {
-  return std::make_unique<DelimitedSource>(path, dialect);
+  return std::make_unique<DelimitedSource>(RecordFile(path, RecordFile::Content::kText), dialect);
 }
 
 std::unique_ptr<RecordSource> lines_source(const std::string& path) {
-  return std::make_unique<LineSource>(path);
+  return std::make_unique<LineSource>(RecordFile(path, RecordFile::Content::kText));
 }
+
+namespace {
+
+std::optional<CsvDialect> dialect_of(const std::string& extension) {
+  if (extension == ".csv") return CsvDialect{.delimiter = ',', .quoting = true};
+  if (extension == ".tsv") return CsvDialect{.delimiter = '\t', .quoting = true};
+  return std::nullopt;
+}
+
+}  // namespace
 
 std::unique_ptr<RecordSource> record_source_of(const std::string& path) {
   const std::string extension = std::filesystem::path(path).extension();
-  if (extension == ".csv") return delimited_source(path, {.delimiter = ',', .quoting = true});
-  if (extension == ".tsv") return delimited_source(path, {.delimiter = '\t', .quoting = true});
+  if (const auto dialect = dialect_of(extension)) return delimited_source(path, *dialect);
   if (extension == ".parquet") return arrow_source({{path}, {}}, ArrowFormat::kParquet);
   if (extension == ".arrow") return arrow_source({{path}, {}}, ArrowFormat::kIpc);
   return extension == ".txt" ? lines_source(path) : json_lines_source(path);
+}
+
+std::unique_ptr<RecordSource> streamed_source_of(const std::shared_ptr<StreamedObjects>& objects) {
+  const std::string extension = std::filesystem::path(objects->url_of(0)).extension();
+  if (extension == ".parquet") return arrow_source(ArrowRows(objects, ArrowFormat::kParquet));
+  if (extension == ".arrow") return arrow_source(ArrowRows(objects, ArrowFormat::kIpc));
+  const auto files = std::make_shared<const ShardFiles>(objects);
+  const auto dialect = dialect_of(extension);
+  Sources sources;
+  for (size_t i = 0; i < files->count(); ++i) {
+    if (dialect) {
+      sources.push_back(std::make_unique<DelimitedSource>(
+          RecordFile(files, i, RecordFile::Content::kText), *dialect));
+    } else if (extension == ".txt") {
+      sources.push_back(
+          std::make_unique<LineSource>(RecordFile(files, i, RecordFile::Content::kText)));
+    } else {
+      sources.push_back(json_lines_source(RecordFile(files, i, RecordFile::Content::kBytes)));
+    }
+  }
+  return chained_source(std::move(sources));
 }
 
 std::unique_ptr<RecordSource> chained_source(Sources sources) {

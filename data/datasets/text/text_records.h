@@ -80,6 +80,8 @@ class RecordSource {
   virtual std::vector<std::string> class_names(const std::string& /*field*/) const { return {}; }
 };
 
+class RecordFile;
+
 /// A record dataset, read once and tokenized.
 class TextRecords : public Dataset,
                     public SkipsSamples,
@@ -133,10 +135,12 @@ class TextRecords : public Dataset,
 
 /// One JSON object per line.
 std::unique_ptr<RecordSource> json_lines_source(const std::string& path);
+std::unique_ptr<RecordSource> json_lines_source(const RecordFile& file);
 
 /// The concatenated rows of files of one format. Throws DataError if this build lacks
 /// libaccel_arrow.so.
 std::unique_ptr<RecordSource> arrow_source(const ArrowFiles& files, ArrowFormat format);
+std::unique_ptr<RecordSource> arrow_source(ArrowRows rows);
 
 /// Delimited records; the first one names the columns.
 std::unique_ptr<RecordSource> delimited_source(const std::string& path, CsvDialect dialect);
@@ -146,6 +150,8 @@ std::unique_ptr<RecordSource> lines_source(const std::string& path);
 
 /// The source of a file by its extension: .csv, .tsv, .txt, .parquet, .arrow, or else JSON Lines.
 std::unique_ptr<RecordSource> record_source_of(const std::string& path);
+/// The same of streamed objects, all of one extension.
+std::unique_ptr<RecordSource> streamed_source_of(const std::shared_ptr<StreamedObjects>& objects);
 
 /// Concatenates at least one source; all have the same kind.
 std::unique_ptr<RecordSource> chained_source(std::vector<std::unique_ptr<RecordSource>> sources);

@@ -125,7 +125,8 @@ class TokenClassification final : public TaggedWords, public RowKeys {
       : TokenClassification(options, context.targets, map_file(options.path.text)) {}
 
   std::vector<uint64_t> row_keys(const std::string& column) const override {
-    if (is_arrow_file(path_)) return column_keys(path_, {}, column);
+    if (is_arrow_file(path_))
+      return column_keys({.location = {path_}, .streaming = {}, .choice = {}}, column);
     return json_row_keys(path_, column);
   }
 

@@ -182,7 +182,7 @@ class Tokens final : public Dataset, public SequenceWindows, public ReadsAhead {
   }
   int64_t samples_ahead() const override {
     constexpr int64_t kMost = 65'536;
-    if (!objects_) return 0;
+    if (!objects_ || objects_->is_at_hand()) return 0;
     const int64_t bytes = windows_.tokens() * files_.width();
     return std::clamp<int64_t>(objects_->ahead_bytes() / bytes, 1, kMost);
   }

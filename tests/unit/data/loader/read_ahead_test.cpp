@@ -31,6 +31,9 @@ class AheadDataset final : public NumberDataset, public ReadsAhead {
   bool exceeds_cache() const override { return exceeds_; }
   void read_singly() const override { ++singly; }
 
+  /// The number of samples to announce from now on.
+  void set_ahead(int64_t ahead) { ahead_ = ahead; }
+
   mutable std::vector<int64_t> announced;
   mutable int singly = 0;
 
@@ -66,6 +69,24 @@ TEST(ReadAheadTest, TheLoaderAnnouncesEachBatchOnceInOrder) {
   const Ids batch = ids_of(loader.next());
   EXPECT_EQ(batch, Ids(dataset->announced.begin() + 1, dataset->announced.begin() + 3));
   EXPECT_EQ(dataset->announced.front(), -1);
+}
+
+TEST(ReadAheadTest, SamplesAtHandAreNotAnnounced) {
+  const auto dataset = std::make_shared<AheadDataset>(20, 4);
+  Loader loader(dataset, {}, {.batch = 2, .micro_batch = 2, .prefetch = 1, .seed = 5});
+  loader.next();
+  dataset->announced.clear();
+  dataset->set_ahead(0);
+  for (int i = 0; i < 4; ++i) loader.next();
+  EXPECT_TRUE(dataset->announced.empty());
+  dataset->set_ahead(4);  // the cache has lost some
+  Ids read;
+  for (int i = 0; i < 3; ++i) {
+    const Ids batch = ids_of(loader.next());
+    read.insert(read.end(), batch.begin(), batch.end());
+  }
+  ASSERT_EQ(dataset->announced.size(), read.size() + 4);
+  EXPECT_TRUE(std::equal(read.begin(), read.end(), dataset->announced.begin()));
 }
 
 TEST(ReadAheadTest, ARankAnnouncesItsOwnSamplesAlsoFromWorkers) {

@@ -169,7 +169,7 @@ TEST_F(ObjectStoreTest, S3IsAddressedByHostOrPath) {
        "prefix=p%2F"] =
       "<ListBucketResult><Contents><Key>p/a</Key><Size>5</Size><ETag>f</ETag></Contents>"
       "</ListBucketResult>";
-  const auto listing = store->list();
+  const auto listing = store->list(ListingDepth::kFolder);
   ASSERT_TRUE(listing);
   ASSERT_EQ(listing->size(), 2U);
   EXPECT_EQ((*listing)[0].name, "a");
@@ -177,8 +177,8 @@ TEST_F(ObjectStoreTest, S3IsAddressedByHostOrPath) {
   EXPECT_EQ((*listing)[1].size, 7);
   EXPECT_EQ((*listing)[1].version, "\"e\"");
   server_.objects[page] = "<html>";
-  EXPECT_EQ(complaint([&] { store->list(); }),
-            "the listing of 's3://b/p' is not one of S3's" + std::string(kServerHint));
+  EXPECT_EQ(complaint([&] { store->list(ListingDepth::kFolder); }),
+            "the listing of 's3://b/p' cannot be read" + std::string(kServerHint));
   EXPECT_EQ(complaint([&] {
               store->read({"k", 4, "e"}, {0, 4}, [](ByteSpan) {}, {});
             }),
@@ -193,6 +193,44 @@ TEST_F(ObjectStoreTest, S3IsAddressedByHostOrPath) {
             "'s3://b/p/k' is refused: the server answered 403\ncheck the credentials, which are "
             "those of the environment, their permissions, AWS_REGION, which is 'eu-west-1', and "
             "the clock");
+}
+
+TEST_F(ObjectStoreTest, AllFilesBelowAFolderAreListed) {
+  StoreContext context = server_.context();
+  context.environment = [](const std::string& name) {
+    const bool is_url = name == "AWS_ENDPOINT_URL" || name == "HF_ENDPOINT";
+    return is_url ? std::optional<std::string>("http://127.0.0.1:9") : std::nullopt;
+  };
+  server_.objects["http://127.0.0.1:9/b?list-type=2&prefix=p%2F"] =
+      "<ListBucketResult><Contents><Key>p/a/x</Key><Size>5</Size><ETag>f</ETag></Contents>"
+      "<Contents><Key>other</Key><Size>5</Size><ETag>f</ETag></Contents>"
+      "<Contents><Key>p/b</Key><Size>6</Size><ETag>g</ETag></Contents></ListBucketResult>";
+  const auto names = [&](const std::string& url, ListingDepth depth) {
+    std::string out;
+    const auto listing = open_store(url, context)->list(depth);
+    if (!listing) return std::string("none");
+    for (const ObjectInfo& object : *listing) {
+      out += object.name + " " + std::to_string(object.size) + ";";
+    }
+    return out;
+  };
+  EXPECT_EQ(names("s3://b/p", ListingDepth::kAll), "a/x 5;b 6;");
+  const std::string hub = "http://127.0.0.1:9";
+  server_.objects[hub + "/api/datasets/o/n/revision/main"] =
+      R"({"siblings":[{"rfilename":"data/t.parquet"},{"rfilename":"README.md"},)"
+      R"({"rfilename":"data/x/u.parquet"}],"tags":[]})";
+  const std::string resolve = hub + "/datasets/o/n/resolve/main";
+  EXPECT_EQ(names(resolve, ListingDepth::kAll), "README.md 0;data/t.parquet 0;data/x/u.parquet 0;");
+  EXPECT_EQ(names(resolve + "/data", ListingDepth::kAll), "t.parquet 0;x/u.parquet 0;");
+  EXPECT_EQ(names(resolve + "/data", ListingDepth::kFolder), "t.parquet 0;");
+  for (const std::string other : {"/o/n/resolve/main", "/datasets/o/n"}) {
+    EXPECT_EQ(names(hub + other, ListingDepth::kAll), "none") << other;
+  }
+  for (const char* wrong : {"<html>", R"({"siblings":[{}]})", "{}"}) {
+    server_.objects[hub + "/api/datasets/o/n/revision/main"] = wrong;
+    EXPECT_EQ(complaint([&] { names(resolve, ListingDepth::kAll); }),
+              "the listing of '" + resolve + "' cannot be read" + std::string(kServerHint));
+  }
 }
 
 TEST_F(ObjectStoreTest, AStopEndsTheRetries) {

@@ -46,6 +46,25 @@ class StreamedObjectsTest : public testing::Test {
   size_t requests_ = 0;
 };
 
+TEST_F(StreamedObjectsTest, BlocksThatFitStayMapped) {
+  const auto objects = open();
+  std::string part(20, ' ');
+  const auto read = [&](size_t object, int64_t first) {
+    objects->read(object, first, std::as_writable_bytes(std::span(part)));
+    return part;
+  };
+  EXPECT_FALSE(objects->is_at_hand());
+  for (size_t object = 0; object < 2; ++object) {
+    for (int64_t block = 0; block < 4; ++block) read(object, block * kBlock - 10 * (block / 3));
+  }
+  EXPECT_TRUE(objects->is_at_hand());
+  std::filesystem::remove_all(folder_.path("c"));
+  server_.objects.clear();
+  EXPECT_EQ(read(1, kBlock - 5), read(1, kBlock - 5));
+  EXPECT_EQ(part[0], static_cast<char>((kBlock - 5) * 7 + 'b'));
+  EXPECT_EQ(part[19], static_cast<char>((kBlock + 14) * 7 + 'b'));
+}
+
 TEST_F(StreamedObjectsTest, ReadsAcrossBlocks) {
   const auto objects = open();
   EXPECT_EQ(objects->total_bytes(), 2 * (3 * kBlock + 10));
