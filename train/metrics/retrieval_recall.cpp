@@ -123,7 +123,7 @@ class RetrievalRecall final : public SampleMetric {
   }
 
   std::vector<std::pair<std::string, double>> values() const override {
-    const at::Tensor rows = all_rows();
+    const at::Tensor rows = rows();
     std::vector<int64_t> of_images, of_texts;
     if (rows.defined() && rows.size(0) > 0) {
       const int64_t width = (rows.size(1) - kKeys) / 2;
