@@ -47,8 +47,8 @@ FoundAnswer found(const at::Tensor& one, const at::Tensor& other, const AnswerOp
   return find_answers(*Questions::of(data), rows, options).at(0);
 }
 
-// "red" has 3, "blue" 4 in the first window; "blue green" 5 in the second.
-const at::Tensor kFirst = scores({0, 9, 1, 2, 0}, {0, 9, 2, 2, 0});
+// "red" has 2.5, "blue" 4 in the first window; "blue green" 5 in the second.
+const at::Tensor kFirst = scores({0, 9, 1, 2, 0}, {0, 9, 1.5, 2, 0});
 const at::Tensor kSecond = scores({1, 0, 3, 0, 0}, {1, 0, -1, 2, 7});
 
 TEST(AnswerSearchTest, TheBestSpanOfAllWindowsIsTheAnswer) {
