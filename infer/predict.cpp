@@ -17,9 +17,11 @@
 #include "core/recipe/codec.h"
 #include "core/recipe/deprecated_names.h"
 #include "core/recipe/override.h"
+#include "infer/answer_lines.h"
 #include "infer/model_texts.h"
 #include "models/layers/input_spec.h"
 #include "models/layers/module_state.h"
+#include "train/job/build_answers.h"
 #include "train/job/build_completions.h"
 #include "train/job/build_data.h"
 #include "train/job/build_job.h"
@@ -310,6 +312,7 @@ std::unique_ptr<Job> evaluation_job(EvaluationParts parts, const Registry& regis
   job->trainable_models = {job->model.get()};
   job->optimizers.push_back({kRecipeOptimizer, {}, {}, make_single(), nullptr});
   build_metrics(*job, registry);
+  build_answers(*job);
   build_targets(*job, [&] { return texts_of(*job->model, job->resolved, job->data, nullptr); });
   return job;
 }
@@ -319,6 +322,7 @@ void replace_eval_data(Job& job, const RecipeOptions& recipe, const Node& resolv
   job.resolved = resolved;
   open_eval_data(job);
   check_eval_data_fits(job);
+  build_answers(job);
 }
 
 namespace {
@@ -424,6 +428,7 @@ void predict(const TrainedModel& trained, const std::shared_ptr<const Dataset>& 
       make_precision(trained.recipe.accelerator.mixed_precision, options.device, ScalerOptions{});
   const auto task = build(trained.recipe.task, TaskContext{trained.data});
   const std::optional<TargetLines> targets = TargetLines::of(trained, *task);
+  std::optional<AnswerLines> answers = AnswerLines::of(*task, *dataset);
   const c10::NoGradGuard no_grad;
   while (loader.has_next()) {
     const GlobalBatch global_batch = loader.next();
@@ -445,6 +450,10 @@ void predict(const TrainedModel& trained, const std::shared_ptr<const Dataset>& 
         return task->evaluate(*trained.model, with_blank_targets(batch, trained.data)).output;
       };
       const at::Tensor result = options.staged ? options.staged(batch.inputs, compute) : compute(0);
+      if (answers) {
+        answers->add(batch, result, counted);
+        continue;
+      }
       for (int64_t i = 0; i < counted; ++i) {
         Json out = row_json(*dataset, batch.ids[static_cast<size_t>(i)]);
         if (texts) {
@@ -455,8 +464,9 @@ void predict(const TrainedModel& trained, const std::shared_ptr<const Dataset>& 
         lines += json_text_line(out);
       }
     }
-    pass_on(options.ranks.gather(lines), line);
+    answers ? answers->gather(options.ranks) : pass_on(options.ranks.gather(lines), line);
   }
+  if (answers) answers->write(options.probabilities, line);
 }
 
 }  // namespace accel

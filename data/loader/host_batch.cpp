@@ -33,9 +33,10 @@ bool is_sequence(const Array& value) {
   return value.type() == DType::kI64 && value.shape().size() == 1 && value.count() > 0;
 }
 
-/// Whether a target has a value for each token; numbers are of the whole sample.
+/// Whether a target has a value for each token; numbers, and answers of question_windows.h, are of
+/// the whole sample.
 bool is_of_tokens(const Array& target) {
-  return target.type() == DType::kI64;
+  return target.type() == DType::kI64 && target.shape() != Shape{1, 2};
 }
 
 /// Throws unless input, segments and, by `target_length`, target of a padded sample have one

@@ -41,6 +41,7 @@ def steps(build, scratch):
     yield "encoder-decoders of transformers, and their metrics", [python, HERE / "check_seq2seq.py",
                                                                   build / "accel-run"]
     yield "CLIP of transformers", [python, HERE / "check_clip.py", build / "accel-run"]
+    yield "answers to questions", [python, HERE / "check_question_answering.py", build / "accel-run"]
     yield "words with tags", [python, HERE / "check_tagged_words.py", build / "accel-run"]
     yield "PyTorch still gives the exported programs' numbers", [python, HERE / "make_golden_exported.py", "--check"]
     yield "exported models", [python, HERE / "check_exported.py", build / "accel-run"]

@@ -9,6 +9,7 @@
 #include "models/layers/module_state.h"
 #include "models/layers/offloaded_inputs.h"
 #include "models/program/precompiled_model.h"
+#include "train/job/build_answers.h"
 #include "train/job/build_completions.h"
 #include "train/job/build_data.h"
 #include "train/job/build_fsdp.h"
@@ -257,6 +258,7 @@ std::unique_ptr<Job> build_job(RecipeOptions recipe, Node resolved, const Regist
   job->resolved = resolve_recipe(job->recipe, job->resolved);
   build_callbacks(*job, hooks.texts);
   build_margins(*job);
+  build_answers(*job);
   const auto make_texts = [&]() -> std::unique_ptr<TextGenerator> {
     return hooks.texts ? hooks.texts(*job->model, job->resolved, job->data, nullptr) : nullptr;
   };

@@ -123,14 +123,14 @@ class RetrievalRecall final : public SampleMetric {
   }
 
   std::vector<std::pair<std::string, double>> values() const override {
-    const at::Tensor rows = all_rows();
+    const at::Tensor pairs = rows();
     std::vector<int64_t> of_images, of_texts;
-    if (rows.defined() && rows.size(0) > 0) {
-      const int64_t width = (rows.size(1) - kKeys) / 2;
+    if (pairs.defined()) {
+      const int64_t width = (pairs.size(1) - kKeys) / 2;
       const RetrievalSide images =
-          retrieval_side(rows.select(1, kImageKey), rows.narrow(1, kKeys, width));
+          retrieval_side(pairs.select(1, kImageKey), pairs.narrow(1, kKeys, width));
       const RetrievalSide texts =
-          retrieval_side(rows.select(1, kTextKey), rows.narrow(1, kKeys + width, width));
+          retrieval_side(pairs.select(1, kTextKey), pairs.narrow(1, kKeys + width, width));
       of_images = partner_ranks(images, texts);
       of_texts = partner_ranks(texts, images);
     }

@@ -18,14 +18,14 @@ at::Tensor SampleMetric::take_rows() {
   return rows.empty() ? at::Tensor() : at::cat(rows);
 }
 
-at::Tensor SampleMetric::all_rows() const {
-  return rows_.empty() ? at::Tensor() : at::cat(rows_);
+at::Tensor SampleMetric::rows() const {
+  const at::Tensor all = rows_.empty() ? at::Tensor() : at::cat(rows_);
+  return all.defined() && all.size(0) > 0 ? all : at::Tensor();
 }
 
 std::vector<std::pair<std::string, double>> SampleMetric::values() const {
-  const at::Tensor rows = all_rows();
-  const bool any = rows.defined() && rows.size(0) > 0;
-  return {{name(), any ? value_of(rows) : std::numeric_limits<double>::quiet_NaN()}};
+  const at::Tensor all = rows();
+  return {{name(), all.defined() ? value_of(all) : std::numeric_limits<double>::quiet_NaN()}};
 }
 
 at::Tensor average_ranks(const at::Tensor& numbers) {

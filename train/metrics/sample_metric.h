@@ -30,7 +30,7 @@ class SampleMetric : public Metric {
 
  protected:
   /// Those so far; undefined without any.
-  at::Tensor all_rows() const;
+  at::Tensor rows() const;
 
  private:
   virtual at::Tensor rows_of(const EvalStep& step) const = 0;

@@ -1,6 +1,5 @@
 #include "runner/cli/export/export_folder.h"
 
-#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -8,7 +7,9 @@
 #include "checkpoint/convert.h"
 #include "checkpoint/folder_writer.h"
 #include "core/base/log.h"
+#include "core/base/text.h"
 #include "formats/tensors/weight_shards.h"
+#include "models/lora/expert_adapters.h"
 #include "models/lora/lora.h"
 #include "models/lora/lora_folder.h"
 #include "runner/cli/export/export_config.h"
@@ -48,6 +49,13 @@ void write_image_processor(FolderWriter& writer, const json& config, const Expor
   writer.add_text("preprocessor_config.json", processor.config.dump(2) + "\n");
 }
 
+/// Those of a layer; 0 for a model without.
+int64_t num_experts_in(const Node& options) {
+  const Node::Entry* moe = options.find("moe");
+  const Node::Entry* number = moe ? moe->node.find("num_experts") : nullptr;
+  return number && number->node.scalar() ? std::stoll(number->node.scalar()->text) : 0;
+}
+
 }  // namespace
 
 void write_export(Files& files, const std::string& folder, const ExportSource& source,
@@ -84,13 +92,10 @@ void write_adapter_export(Files& files, const std::string& folder, const ExportS
   const std::vector<NamedArray> adapter = adapter_weights(weights, lora);
   FolderWriter writer(files, folder);
   const json config = adapter_config(lora, adapter, names, source.base);
-  const bool has_experts = std::any_of(adapter.begin(), adapter.end(), [](const auto& weight) {
-    return is_of_adapter(weight.name) && weight.name.find(".mlp.experts.") != std::string::npos;
-  });
-  if (has_experts && !names.stored) {
-    warn(
-        "PEFT with transformers 5 ignores adapters of this model's experts: '--merge' exports the "
-        "whole model");
+  const std::string problem =
+      peft_expert_problem(lora, adapter, names, num_experts_in(source.options));
+  if (!problem.empty()) {
+    warn(text("PEFT with transformers 5 {}: '--merge' exports the whole model", problem));
   }
   writer.add_text(kAdapterConfig, config.dump(2) + "\n");
   writer.add_tensors(kAdapterWeights, stored_adapter(adapter, names));
