@@ -1,5 +1,5 @@
 // Autocast of the device, with CUDA's lists of operators.
-#include <ATen/ATen.h>
+#include <ATen/Operators.h>
 #include <ATen/autocast_mode.h>
 #include <torch/library.h>
 
