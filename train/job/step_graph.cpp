@@ -8,7 +8,7 @@
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "train/job/job.h"
-#include "train/tasks/has_fixed_passes.h"
+#include "train/tasks/model_needs.h"
 
 namespace accel {
 namespace {

@@ -16,7 +16,6 @@
 #include "models/layers/logit_softcap.h"
 #include "train/tasks/chunked_cross_entropy.h"
 #include "train/tasks/divided_sequences.h"
-#include "train/tasks/has_fixed_passes.h"
 #include "train/tasks/model_needs.h"
 
 namespace accel {

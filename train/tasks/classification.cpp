@@ -13,7 +13,7 @@
 #include "core/base/text.h"
 #include "core/recipe/registry.h"
 #include "train/tasks/divided_sequences.h"
-#include "train/tasks/has_fixed_passes.h"
+#include "train/tasks/model_needs.h"
 
 namespace accel {
 namespace {

@@ -33,4 +33,12 @@ class AddsEmbeddingNoise {
   virtual bool adds_embedding_noise() const = 0;
 };
 
+/// Implemented by tasks whose loss may launch the same work in each step, for batches of one shape:
+/// it waits for no result, and no number of the host in it changes, so that it can be recorded.
+class HasFixedPasses {
+ public:
+  virtual ~HasFixedPasses() = default;
+  virtual bool has_fixed_passes() const = 0;
+};
+
 }  // namespace accel

@@ -244,7 +244,7 @@ TEST(HfModelTest, TellsWhatAConfigHasThatNoModelDoes) {
   folder.write("config.json", R"({"model_type": "mamba"})");
   EXPECT_TRUE(problems_of("{type: auto, weights: '" + folder.path() + "'}", folder.path())
                   .starts_with("'DIR/config.json' has the model type 'mamba', which is not "
-                               "supported (supported models are 'bert', 'deberta'"));
+                               "supported (supported models are 'bert', 'clip', 'deberta'"));
 }
 
 /// A golden folder's config with these keys set.
