@@ -11,7 +11,7 @@ namespace accel {
 class DeviceGraph {
  public:
   virtual ~DeviceGraph() = default;
-  /// Records what `work` launches, on a stream of its own. Memory that it allocates is the graph's
+  /// Captures the launches of `work` on a separate stream. Memory allocated by it is the graph's
   /// from then on: later calls of launch() write to it. At most once. Throws c10::Error where work
   /// cannot be recorded, such as a wait for the device; the device may not be used after that.
   virtual void record(const std::function<void()>& work) = 0;

@@ -95,7 +95,7 @@ at::Tensor AdaptedLinearImpl::forward(const at::Tensor& x) {
 
 at::Tensor AdaptedLinearImpl::base_product(const at::Tensor& x) {
   if (quantized_) return quantized_linear(x, *quantized_, bias, compute_type_);
-  // Not LinearImpl::forward(), which adds the bias in an operator of its own.
+  // LinearImpl::forward() would add the bias by a separate operator.
   if (!fp8_ && !ranks_) return at::linear(x, weight, bias);
   const at::Tensor y = weight_product(x);
   return bias.defined() && !ranks_ ? y.add(bias.to(y.scalar_type())) : y;
