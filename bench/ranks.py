@@ -223,9 +223,9 @@ def exchanges_of(traces):
     for path in traces:
         spans = sorted((event["ts"], event["ts"] + event["dur"], event["name"])
                        for event in json.loads(path.read_text())["traceEvents"] if event.get("ph") == "X")
-        # Gloo's threads take exchanges in the order in which training starts them.
+        # Exchanges end in the order in which training starts them.
         starts = [(begin, name) for begin, _, name in spans if name.startswith("start ")]
-        ends = [end for _, end, name in spans if name.startswith("gloo:")]
+        ends = [end for _, end, name in spans if name.startswith(("gloo:", "shared_memory:"))]
         if len(starts) != len(ends):
             raise RuntimeError(f"{path} has {len(starts)} exchanges that start and {len(ends)} that end")
         own = [(begin, end) for (begin, name), end in zip(starts, ends) if name == "start gradients"]

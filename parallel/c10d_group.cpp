@@ -13,8 +13,11 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/base/log.h"
 #include "core/base/text.h"
 #include "parallel/lost_ranks.h"
+#include "parallel/shared_memory/block_exchange.h"
+#include "parallel/shared_memory_backend.h"
 
 namespace accel {
 namespace {
@@ -52,14 +55,12 @@ c10d::ReduceOp::RedOpType c10d_op(ReduceOp op) {
 class C10dGroup final : public Communicator {
  public:
   C10dGroup(const StorePtr& store, const GroupOptions& options)
-      : Communicator(options.rank, options.world),
-        options_(options),
-        store_(store),
-        host_(make_gloo_backend(prefixed("gloo"), options)) {
+      : Communicator(options.rank, options.world), options_(options), store_(store) {
     if (options_.members.empty()) {
       options_.members.resize(static_cast<size_t>(options_.world));
       std::iota(options_.members.begin(), options_.members.end(), int64_t{0});
     }
+    host_ = make_host_backend();
     if (options.device_backend) device_ = options.device_backend(prefixed("device"), options);
   }
 
@@ -189,6 +190,39 @@ class C10dGroup final : public Communicator {
     return c10::make_intrusive<c10d::PrefixStore>(name, store_);
   }
 
+  /// Groups that are split off need not try again what fails here.
+  BackendPtr make_host_backend() {
+    if (options_.cpu_backend == CpuBackend::kGloo) {
+      return make_gloo_backend(prefixed("gloo"), options_);
+    }
+    SharedMemoryAttempt attempt;
+    try {
+      attempt = make_shared_memory_backend(prefixed("shared memory"), options_);
+    } catch (const std::exception& error) {
+      throw_unconnected(options_, c10d_message(error.what()));
+    }
+    if (attempt.backend) return attempt.backend;
+    if (options_.cpu_backend == CpuBackend::kSharedMemory) refuse_shared_memory(attempt.problem);
+    if (!attempt.problem.empty()) {
+      if (options_.global_rank == 0) {
+        warn(
+            accel::text("the ranks communicate by Gloo, which is slower: they cannot share memory "
+                        "({})",
+                        attempt.problem));
+      }
+      options_.cpu_backend = CpuBackend::kGloo;
+    }
+    return make_gloo_backend(prefixed("gloo"), options_);
+  }
+
+  [[noreturn]] static void refuse_shared_memory(const std::string& problem) {
+    throw Error(ExitCode::kRecipe,
+                accel::text("'accelerator.cpu_backend' is 'shared_memory', but the ranks {}",
+                            problem.empty() ? "of a group are on several machines"
+                                            : accel::text("cannot share memory ({})", problem)),
+                "set accelerator.cpu_backend=gloo");
+  }
+
   c10d::Backend& backend_of(const at::Tensor& tensor) const {
     if (tensor.is_cpu()) return *host_;
     if (!device_) throw std::logic_error("the group has no backend for " + tensor.device().str());
@@ -228,6 +262,11 @@ class C10dGroup final : public Communicator {
     const LostRanks* ranks = options_.lost_ranks.get();
     const std::string self =
         ranks ? ranks->name(options_.global_rank) : accel::text("rank {}", options_.global_rank);
+    if (const auto* lost = dynamic_cast<const LostPeer*>(&error)) {
+      const int64_t peer = options_.members[static_cast<size_t>(lost->rank)];
+      throw_lost(self, ranks ? ranks->lost(peer, options_.members) : accel::text("rank {}", peer),
+                 place);
+    }
     if (tells_of_time(why)) {
       const std::string who = ranks ? ranks->timed_out(options_.members) : "other ranks";
       throw Error(
@@ -236,12 +275,16 @@ class C10dGroup final : public Communicator {
           "check that the others run and that their network works, or raise the timeout");
     }
     if (tells_of_loss(why)) {
-      const std::string who = ranks ? ranks->broken(why, options_.members) : "another rank";
-      throw Error(ExitCode::kRank, accel::text("{} lost {} {}", self, who, place),
-                  "the log of the lost rank has the cause");
+      throw_lost(self, ranks ? ranks->broken(why, options_.members) : "another rank", place);
     }
     throw Error(ExitCode::kRank, accel::text("{} failed {}: {}", self, place, c10d_message(why)),
                 "add accelerator.debug=collectives to compare the calls of the ranks");
+  }
+
+  [[noreturn]] static void throw_lost(const std::string& self, const std::string& who,
+                                      const std::string& place) {
+    throw Error(ExitCode::kRank, accel::text("{} lost {} {}", self, who, place),
+                "the log of the lost rank has the cause");
   }
 
   GroupOptions options_;

@@ -1,4 +1,4 @@
-// Communicator over c10d, PyTorch's collectives: Gloo on the CPU, another backend on devices.
+// Communicator over c10d, PyTorch's collectives: one backend for CPU tensors, another on devices.
 #pragma once
 
 #include <c10/util/intrusive_ptr.h>
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "parallel/communicator.h"
+#include "parallel/shared_memory/cpu_backend.h"
 
 namespace c10d {
 class Backend;
@@ -32,7 +33,10 @@ struct GroupOptions {
   int64_t global_rank = 0;  ///< in the group of all ranks, for error messages
   double timeout = 600;     ///< of a collective, in seconds
   RankWatch* watch = nullptr;
-  std::string host;                   ///< this machine's address for the other ranks
+  std::string host;  ///< this machine's address for the other ranks
+  /// Equal on ranks that run on the same machine.
+  std::string machine = {};
+  CpuBackend cpu_backend = CpuBackend::kAuto;
   BackendMaker device_backend = {};   ///< for tensors on devices; null: CPU only
   std::vector<int64_t> members = {};  ///< global ranks of the group; empty: all of `world`
   std::shared_ptr<const LostRanks> lost_ranks = {};  ///< for error messages; may be null
@@ -42,12 +46,15 @@ struct GroupOptions {
 /// The first line of c10d's error message, without the source location before it.
 std::string c10d_message(const std::string& text);
 
+/// Throws the error of a rank that cannot reach the others.
+[[noreturn]] void throw_unconnected(const GroupOptions& options, const std::string& why);
+
 /// Connects the ranks by Gloo after a rendezvous in the store, and verifies that each connection
 /// leads to a rank of the group; repeats it up to twice when any rank fails. Throws Error.
 BackendPtr make_gloo_backend(const StorePtr& store, const GroupOptions& options);
 
-/// Connects the ranks by rendezvous in the store: Gloo for CPU tensors, `device_backend` for
-/// others. Throws Error.
+/// Connects the ranks by rendezvous in the store: `cpu_backend` for CPU tensors, `device_backend`
+/// for others. Throws Error.
 std::unique_ptr<Communicator> make_c10d_group(const StorePtr& store, const GroupOptions& options);
 
 /// Verifies before each collective that all ranks call the same one, with an additional small

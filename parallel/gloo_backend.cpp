@@ -29,13 +29,6 @@ constexpr Milliseconds kExchange = std::chrono::seconds(60);
 /// How long a rank waits for the reports of the others, which may be in that exchange.
 constexpr Milliseconds kReports = kExchange + std::chrono::seconds(10);
 
-[[noreturn]] void throw_unconnected(const GroupOptions& options, const std::string& why) {
-  throw Error(ExitCode::kRank,
-              text("rank {} cannot connect to the others from '{}': {}", options.global_rank,
-                   options.host, why),
-              "allow connections between the machines on all ports");
-}
-
 /// One attempt of all ranks of a group to connect.
 ///
 /// Gloo listens at a port of the system's choice and takes a connection for that of a rank by a
@@ -112,6 +105,13 @@ class Attempt {
 };
 
 }  // namespace
+
+void throw_unconnected(const GroupOptions& options, const std::string& why) {
+  throw Error(ExitCode::kRank,
+              text("rank {} cannot connect to the others from '{}': {}", options.global_rank,
+                   options.host, why),
+              "allow connections between the machines on all ports");
+}
 
 BackendPtr make_gloo_backend(const StorePtr& store, const GroupOptions& options) {
   try {

@@ -274,6 +274,7 @@ JoinRequest join_request(const RankInfo& rank, const std::optional<LauncherChann
   request.address = rank.main_address;
   request.port = static_cast<int>(rank.main_port);
   request.interface = lookup(kInterfaceVariable).value_or("");
+  request.machine = text("{}, rank {}", host_name(), rank.rank - rank.local_rank);
   // A process without the token finds none of the group's keys.
   std::string secret;
   if (const auto token = lookup(kJobTokenVariable)) {
@@ -338,6 +339,8 @@ std::unique_ptr<Communicator> join(const JoinRequest& request) {
   options.step = request.step;
   options.host = request.interface.empty() ? own_address(request.address, request.port)
                                            : interface_address(request.interface);
+  options.machine = request.machine;
+  options.cpu_backend = request.cpu_backend;
   options.device_backend = request.device_backend;
   const auto lost = std::make_shared<LostRanks>(store("ranks"), request.rank, request.world,
                                                 !request.external_store, request.places);

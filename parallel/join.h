@@ -25,11 +25,13 @@ struct JoinRequest {
   bool external_store = false;   ///< served by another process, such as torchrun
   std::string group;             ///< distinguishes successive groups in one store
   std::string interface;         ///< whose address the other ranks use; empty: the route to rank 0
-  double join_timeout = 120;     ///< seconds for all ranks to join
-  double timeout = 600;          ///< of a collective, in seconds
-  std::string recipe;            ///< must be the same on all ranks
-  std::string build;             ///< must be the same on all ranks
-  bool checked = false;          ///< make_checked()
+  std::string machine = {};      ///< equal on ranks of the same machine
+  CpuBackend cpu_backend = CpuBackend::kAuto;
+  double join_timeout = 120;  ///< seconds for all ranks to join
+  double timeout = 600;       ///< of a collective, in seconds
+  std::string recipe;         ///< must be the same on all ranks
+  std::string build;          ///< must be the same on all ranks
+  bool checked = false;       ///< make_checked()
   /// The place of each rank in the mesh, "pp 1, tp 0", for error messages; may be empty.
   std::vector<std::string> places = {};
   std::function<void(const std::string&)> report_waiting =

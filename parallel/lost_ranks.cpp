@@ -127,7 +127,7 @@ void LostRanks::learn_main_host() {
 }
 
 /// The store does not answer: its process is lost.
-std::string LostRanks::unreachable(const char* otherwise) const {
+std::string LostRanks::unreachable(const std::string& otherwise) const {
   if (of_rank_0_ && rank_ != 0) return named({0}, main_host_, places_);
   return world_ == 2 ? name(1 - rank_) : otherwise;
 }
@@ -140,15 +140,14 @@ void LostRanks::await_readers(int64_t count) const {
   }
 }
 
-std::string LostRanks::broken(const std::string& why, const std::vector<int64_t>& members) const {
-  constexpr auto kUnknown = "another rank";
-  const auto ask = [store = store_, address = peer_address(why), ranks = others(members, rank_),
-                    places = places_]() -> std::string {
+std::string LostRanks::agree(const std::function<std::string(c10d::Store&)>& find, int64_t readers,
+                             const std::string& otherwise) const {
+  const auto ask = [store = store_, find]() -> std::string {
     std::string name;
     if (store->check({kLost})) {
       name = store->get_to_str(kLost);
     } else {
-      name = rank_at(*store, address, ranks, places);
+      name = find(*store);
       if (!name.empty()) store->set(kLost, name);
     }
     store->add(kReaders, 1);
@@ -157,13 +156,26 @@ std::string LostRanks::broken(const std::string& why, const std::vector<int64_t>
   try {
     const std::optional<std::string> name = call_within(kAnswer, ask);
     if (name) {
-      if (of_rank_0_ && rank_ == 0) await_readers(static_cast<int64_t>(members.size()) - 1);
-      return name->empty() ? kUnknown : *name;
+      if (of_rank_0_ && rank_ == 0) await_readers(readers);
+      return name->empty() ? otherwise : *name;
     }
   } catch (const std::exception&) {
     // The connection to the store is lost too.
   }
-  return unreachable(kUnknown);
+  return unreachable(otherwise);
+}
+
+std::string LostRanks::broken(const std::string& why, const std::vector<int64_t>& members) const {
+  const auto find = [address = peer_address(why), ranks = others(members, rank_), places = places_](
+                        c10d::Store& store) { return rank_at(store, address, ranks, places); };
+  return agree(find, static_cast<int64_t>(members.size()) - 1, "another rank");
+}
+
+std::string LostRanks::lost(int64_t rank, const std::vector<int64_t>& members) const {
+  const auto find = [rank, places = places_](c10d::Store& store) {
+    return named({rank}, host_of(store, rank).host, places);
+  };
+  return agree(find, static_cast<int64_t>(members.size()) - 1, name(rank));
 }
 
 std::string LostRanks::timed_out(const std::vector<int64_t>& members) const {

@@ -4,6 +4,7 @@
 #include <c10/util/intrusive_ptr.h>
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -41,11 +42,17 @@ class LostRanks {
   /// the store returns when the other members have asked, or after two seconds.
   std::string broken(const std::string& why, const std::vector<int64_t>& members) const;
 
+  /// The same when the lost rank is known.
+  std::string lost(int64_t rank, const std::vector<int64_t>& members) const;
+
   /// For a timeout: the members whose collective has not timed out too, or "other ranks".
   std::string timed_out(const std::vector<int64_t>& members) const;
 
  private:
-  std::string unreachable(const char* otherwise) const;
+  /// What the first rank that notices has set; else `find` of the store, which is set.
+  std::string agree(const std::function<std::string(c10d::Store&)>& find, int64_t readers,
+                    const std::string& otherwise) const;
+  std::string unreachable(const std::string& otherwise) const;
   void await_readers(int64_t count) const;
 
   c10::intrusive_ptr<c10d::Store> store_;

@@ -241,6 +241,7 @@ World RankSession::world(const RecipeOptions& recipe, const Node& resolved) {
     request.recipe = shared_text(recipe, resolved);
     request.build = build_text();
     request.places = mesh_places(recipe.accelerator, connection.place.world);
+    request.cpu_backend = recipe.accelerator.cpu_backend;
     request.checked = recipe.accelerator.debug == DebugMode::kCollectives;
     request.report_waiting = &say;
     request.watch = connection.watch.get();

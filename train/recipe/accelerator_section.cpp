@@ -327,6 +327,11 @@ Schema<AcceleratorSection> AcceleratorSection::schema() {
           .field("join_timeout", &AcceleratorSection::join_timeout,
                  "Timeout of the rendezvous at the start.", time_span())
           .on_resume(Change::kFree)
+          .field("cpu_backend", &AcceleratorSection::cpu_backend,
+                 "Backend of collectives of CPU tensors. shared_memory: memory that the ranks of a "
+                 "machine share, with much shorter latency. gloo: sockets. auto: shared_memory in "
+                 "groups of ranks on one machine, else gloo. Set gloo to compare the two.")
+          .on_resume(Change::kFree)
           .field("reduction", &AcceleratorSection::reduction,
                  "Order of gradient sums. bucketed: overlapped with backward. canonical: slower, "
                  "in a fixed order, bit-identical for any number of ranks.")

@@ -9,6 +9,7 @@
 #include "core/recipe/schema.h"
 #include "kernels/choice.h"
 #include "parallel/pipeline/schedule.h"
+#include "parallel/shared_memory/cpu_backend.h"
 #include "train/recipe/mixed_precision.h"
 #include "train/recipe/recipe_values.h"
 
@@ -31,6 +32,14 @@ struct EnumNames<CommHook> {
       {CommHook::kFp16, "fp16"},
       {CommHook::kBf16, "bf16"},
       {CommHook::kPowerSgd, "power_sgd"}};
+};
+
+template <>
+struct EnumNames<CpuBackend> {
+  static constexpr std::pair<CpuBackend, const char*> kValues[] = {
+      {CpuBackend::kAuto, "auto"},
+      {CpuBackend::kSharedMemory, "shared_memory"},
+      {CpuBackend::kGloo, "gloo"}};
 };
 
 /// Debug checks with a cost in speed.
@@ -165,6 +174,7 @@ struct AcceleratorSection {
   Duration monitor_interval = {0.2, Duration::Unit::kSeconds};
   Duration timeout = {600, Duration::Unit::kSeconds};
   Duration join_timeout = {120, Duration::Unit::kSeconds};
+  CpuBackend cpu_backend = CpuBackend::kAuto;
   Reduction reduction = Reduction::kBucketed;
   DdpSection ddp;
   LocalSgdSection local_sgd;

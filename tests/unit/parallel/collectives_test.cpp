@@ -36,7 +36,30 @@ at::Tensor numbers_of(const Communicator& group) {
   return at::arange(1, w + 1, at::kFloat).add(static_cast<double>(w * group.rank()));
 }
 
-class CollectivesTest : public testing::TestWithParam<int64_t> {};
+struct Ranks {
+  int64_t world;
+  CpuBackend backend;
+};
+
+std::vector<JoinRequest> requests_of(const Ranks& ranks) {
+  std::vector<JoinRequest> requests = accel::requests_of(ranks.world);
+  for (JoinRequest& request : requests) request.cpu_backend = ranks.backend;
+  return requests;
+}
+
+std::vector<JoinRequest> requests_of(int64_t world) {
+  return requests_of({world, CpuBackend::kAuto});
+}
+
+void on_ranks(const Ranks& ranks, const std::function<void(Communicator&)>& body) {
+  for (const std::string& error : join_each(requests_of(ranks), body)) EXPECT_EQ(error, "");
+}
+
+void on_ranks(int64_t world, const std::function<void(Communicator&)>& body) {
+  on_ranks({world, CpuBackend::kAuto}, body);
+}
+
+class CollectivesTest : public testing::TestWithParam<Ranks> {};
 
 TEST_P(CollectivesTest, GatherIsInTheOrderOfRanks) {
   on_ranks(GetParam(), [](Communicator& group) {
@@ -345,7 +368,7 @@ TEST(CollectivesErrorTest, TheStepIsNamed) {
 }
 
 TEST(CollectivesErrorTest, OneOfTheRanksAtAnAddressIsNamed) {
-  const auto errors = join_each(requests_of(3), [](Communicator& group) {
+  const auto errors = join_each(requests_of({3, CpuBackend::kGloo}), [](Communicator& group) {
     group.barrier("together");
     if (group.rank() == 2) throw std::runtime_error("left");
     const at::Tensor tensor = at::zeros({4});
@@ -362,7 +385,7 @@ TEST(CollectivesErrorTest, OneOfTheRanksAtAnAddressIsNamed) {
 
 /// Rank 0 ends with an error too, and with it the store.
 TEST(CollectivesErrorTest, ARankThatNoticesLateNamesTheLostOneToo) {
-  const auto errors = join_each(requests_of(3), [](Communicator& group) {
+  const auto errors = join_each(requests_of({3, CpuBackend::kGloo}), [](Communicator& group) {
     group.barrier("together");
     if (group.rank() == 2) throw std::runtime_error("left");
     if (group.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(300));
@@ -374,7 +397,7 @@ TEST(CollectivesErrorTest, ARankThatNoticesLateNamesTheLostOneToo) {
 }
 
 TEST(CollectivesErrorTest, AnotherErrorIsNoLostRank) {
-  const auto errors = join_each(requests_of(2), [](Communicator& group) {
+  const auto errors = join_each(requests_of({2, CpuBackend::kGloo}), [](Communicator& group) {
     group.barrier("joined");
     group.all_reduce(at::zeros({4}, at::kShort), ReduceOp::kSum, "gradients");
   });
@@ -395,7 +418,92 @@ TEST(CollectivesErrorTest, ARankThatDoesNotComeIsATimeout) {
                  host_name()));
 }
 
-INSTANTIATE_TEST_SUITE_P(Worlds, CollectivesTest, testing::Values(1, 2, 3, 4));
+/// The rank itself is known, and the first to notice names it for all.
+TEST(CollectivesErrorTest, ALostRankInSharedMemoryIsNamed) {
+  const auto errors =
+      join_each(requests_of({3, CpuBackend::kSharedMemory}), [](Communicator& group) {
+        group.barrier("together");
+        if (group.rank() == 2) throw std::runtime_error("left");
+        if (group.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(300));
+        group.all_reduce(at::zeros({4}), ReduceOp::kSum, "gradients");
+      });
+  for (int64_t rank = 0; rank < 2; ++rank) {
+    EXPECT_EQ(
+        errors[static_cast<size_t>(rank)],
+        text("rank {} lost rank 2 on host '{}' in collective 2 'gradients'", rank, host_name()));
+  }
+}
+
+TEST(SharedMemoryTest, LargeTensorsAreReducedInPartsInTheOrderOfRanks) {
+  for (const int64_t world : {2, 3, 4}) {
+    on_ranks({world, CpuBackend::kSharedMemory}, [](Communicator& group) {
+      // No multiple of the ranks; a sum in another order has other bits.
+      const auto values = [](int64_t rank) {
+        return at::arange(40'001, at::kFloat).add(0.1 + static_cast<double>(rank)).mul(1e-3).exp();
+      };
+      at::Tensor sum = values(0);
+      for (int64_t r = 1; r < group.world(); ++r) sum = sum.add(values(r));
+      const at::Tensor tensor = values(group.rank());
+      group.all_reduce(tensor, ReduceOp::kSum, "test");
+      EXPECT_TRUE(tensor.equal(sum));
+    });
+  }
+}
+
+TEST(SharedMemoryTest, SumsOf16BitsAreRoundedOnce) {
+  on_ranks({3, CpuBackend::kSharedMemory}, [](Communicator& group) {
+    // 256 + 1 is no bfloat16, 256 + 1 + 1 is.
+    const at::Tensor tensor = at::full({3}, group.rank() == 0 ? 256.0 : 1.0, at::kBFloat16);
+    group.all_reduce(tensor, ReduceOp::kSum, "test");
+    EXPECT_EQ(floats(tensor), std::vector<float>(3, 258));
+  });
+}
+
+TEST(SharedMemoryTest, CollectivesAreWaitedForInAnyOrder) {
+  on_ranks({3, CpuBackend::kSharedMemory}, [](Communicator& group) {
+    const at::Tensor first = at::full({20'000}, 1.0), second = at::full({2}, 2.0);
+    const auto one = group.start_all_reduce(first, ReduceOp::kSum, "first");
+    const auto two = group.start_all_reduce(second, ReduceOp::kMax, "second");
+    two->wait();
+    one->wait();
+    EXPECT_EQ(floats(second), std::vector<float>(2, 2));
+    EXPECT_EQ(floats(first), std::vector<float>(20'000, 3));
+  });
+}
+
+TEST(SharedMemoryTest, TensorsOfOtherSizesAreAnError) {
+  const auto errors =
+      join_each(requests_of({2, CpuBackend::kSharedMemory}), [](Communicator& group) {
+        group.all_reduce(at::zeros({2 + group.rank()}), ReduceOp::kSum, "gradients");
+      });
+  EXPECT_EQ(errors[0], "rank 0 failed in collective 1 'gradients': rank 1 has 12 bytes, and not 8");
+  const auto rows = join_each(requests_of({2, CpuBackend::kSharedMemory}), [](Communicator& group) {
+    const std::vector<int64_t> sent = {1, 2}, received = {1, 1};
+    group.start_all_to_all(at::zeros({2, 1}), at::zeros({3, 1}), received, sent, "rows")->wait();
+  });
+  EXPECT_EQ(rows[1], "rank 1 failed in collective 1 'rows': rank 0 sends 8 bytes, and not 4");
+}
+
+TEST(SharedMemoryTest, RanksOfSeveralMachinesAreRefusedOrUseGloo) {
+  for (const CpuBackend backend : {CpuBackend::kSharedMemory, CpuBackend::kAuto}) {
+    std::vector<JoinRequest> requests = requests_of({2, backend});
+    for (JoinRequest& request : requests) request.machine = std::to_string(request.rank);
+    const bool refused = backend == CpuBackend::kSharedMemory;
+    for (const std::string& error : join_each(requests)) {
+      EXPECT_EQ(error, refused ? "'accelerator.cpu_backend' is 'shared_memory', but the ranks of a "
+                                 "group are on several machines"
+                               : "");
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Worlds, CollectivesTest,
+                         testing::Values(Ranks{1, CpuBackend::kSharedMemory},
+                                         Ranks{2, CpuBackend::kSharedMemory},
+                                         Ranks{3, CpuBackend::kSharedMemory},
+                                         Ranks{4, CpuBackend::kSharedMemory},
+                                         Ranks{1, CpuBackend::kGloo}, Ranks{2, CpuBackend::kGloo},
+                                         Ranks{3, CpuBackend::kGloo}, Ranks{4, CpuBackend::kGloo}));
 
 }  // namespace
 }  // namespace accel::collectives_test

@@ -1,0 +1,502 @@
+#include "parallel/shared_memory_backend.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/add.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/maximum.h>
+#include <ATen/ops/minimum.h>
+#include <ATen/record_function.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <deque>
+#include <exception>
+#include <memory>
+#include <numeric>
+#include <stdexcept>
+#include <string>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+#include <utility>
+#include <vector>
+
+#include "core/base/text.h"
+#include "parallel/shared_memory/block_exchange.h"
+
+namespace accel {
+namespace {
+
+using WorkPtr = c10::intrusive_ptr<c10d::Work>;
+using Bytes = std::span<std::byte>;
+
+/// Larger copies are shared by the threads of the rank.
+constexpr int64_t kCopyGrain = int64_t{1} << 20;
+/// An all-reduce of more bytes by more than two ranks is a reduce-scatter and an all-gather.
+constexpr size_t kOnePhase = size_t{32} << 10;
+/// Elements of sums in float32 of narrower types.
+constexpr int64_t kChunk = int64_t{1} << 14;
+/// Groups of one machine are smaller.
+constexpr int64_t kMostRanks = 256;
+
+Bytes bytes_of(const at::Tensor& tensor) {
+  return {static_cast<std::byte*>(tensor.mutable_data_ptr()), tensor.nbytes()};
+}
+
+void copy(std::byte* to, Bytes from) {
+  at::parallel_for(0, static_cast<int64_t>(from.size()), kCopyGrain,
+                   [&](int64_t begin, int64_t end) {
+                     std::memcpy(to + begin, from.data() + begin, static_cast<size_t>(end - begin));
+                   });
+}
+
+at::Tensor& combine(at::Tensor& out, const at::Tensor& a, const at::Tensor& b,
+                    c10d::ReduceOp::RedOpType op) {
+  switch (op) {
+    case c10d::ReduceOp::SUM:
+      return at::add_out(out, a, b);
+    case c10d::ReduceOp::MAX:
+      return at::maximum_out(out, a, b);
+    case c10d::ReduceOp::MIN:
+      return at::minimum_out(out, a, b);
+    default:
+      throw std::logic_error("unknown reduction");
+  }
+}
+
+/// Reduces `parts`, of the shape of `out`, in their order. Sums in 16 bits are rounded once.
+void reduce(at::Tensor out, const std::vector<at::Tensor>& parts, c10d::ReduceOp::RedOpType op) {
+  if (parts.size() == 1) {
+    out.copy_(parts[0]);
+    return;
+  }
+  if (parts.size() > 2 && op == c10d::ReduceOp::SUM &&
+      at::isReducedFloatingType(out.scalar_type())) {
+    for (int64_t start = 0; start < out.numel(); start += kChunk) {
+      const int64_t size = std::min(kChunk, out.numel() - start);
+      at::Tensor sum = parts[0].narrow(0, start, size).to(at::kFloat);
+      for (size_t i = 1; i < parts.size(); ++i) sum.add_(parts[i].narrow(0, start, size));
+      out.narrow(0, start, size).copy_(sum);
+    }
+    return;
+  }
+  combine(out, parts[0], parts[1], op);
+  for (size_t i = 2; i < parts.size(); ++i) combine(out, out, parts[i], op);
+}
+
+/// A collective whose part of this rank is published.
+class InProgress : public c10d::Work {
+ public:
+  InProgress(std::shared_ptr<BlockExchange> exchange, const char* name)
+      : exchange_(std::move(exchange)), name_(name) {}
+
+  /// Waits for the other ranks and completes the result.
+  bool wait(std::chrono::milliseconds /*timeout*/) override {
+    while (!done_) proceed();
+    return true;
+  }
+  bool isCompleted() override { return done_; }
+  bool isSuccess() const override { return done_; }
+
+  /// Does what needs no wait, which frees memory of the other ranks early.
+  void progress() {
+    while (!done_ && is_ready()) proceed();
+  }
+
+ protected:
+  virtual bool is_ready() const = 0;
+  /// Does the next phase. True when it was the last one.
+  virtual bool advance() = 0;
+
+  BlockExchange& exchange() const { return *exchange_; }
+  int64_t rank() const { return exchange_->rank(); }
+  int64_t world() const { return exchange_->world(); }
+
+  bool all_have(uint64_t number) const {
+    for (int64_t r = 0; r < world(); ++r) {
+      if (!exchange_->has(r, BlockExchange::kToAll, number)) return false;
+    }
+    return true;
+  }
+
+  /// The block of `bytes` that a rank has published for all.
+  Bytes await(int64_t from, uint64_t number, size_t bytes, int64_t lane = BlockExchange::kToAll) {
+    const Bytes found = exchange_->await(from, lane, number);
+    if (found.size() != bytes) {
+      throw std::runtime_error(text("rank {} has {} bytes, and not {}", from, found.size(), bytes));
+    }
+    return found;
+  }
+
+  /// The `part`-th range of elements of the blocks of all ranks, by rank.
+  std::vector<at::Tensor> await_all(uint64_t number, const at::Tensor& like, int64_t start,
+                                    int64_t size, size_t bytes) {
+    std::vector<at::Tensor> parts;
+    for (int64_t r = 0; r < world(); ++r) {
+      std::byte* data = await(r, number, bytes).data();
+      parts.push_back(at::from_blob(data + start * static_cast<int64_t>(like.element_size()),
+                                    {size}, like.options().requires_grad(false)));
+    }
+    return parts;
+  }
+
+  void release_all(uint64_t number) {
+    for (int64_t r = 0; r < world(); ++r) exchange_->release(r, BlockExchange::kToAll, number);
+  }
+
+ private:
+  void proceed() {
+    RECORD_FUNCTION(name_, {});
+    done_ = advance();
+  }
+
+  std::shared_ptr<BlockExchange> exchange_;
+  const char* name_;
+  bool done_ = false;
+};
+
+class AllReduce final : public InProgress {
+ public:
+  AllReduce(std::shared_ptr<BlockExchange> exchange, const at::Tensor& tensor,
+            c10d::ReduceOp::RedOpType op, uint64_t number)
+      : InProgress(std::move(exchange), "shared_memory:all_reduce"),
+        flat_(tensor.view({-1})),
+        op_(op),
+        number_(number),
+        divided_(world() > 2 && tensor.nbytes() > kOnePhase) {}
+
+ protected:
+  bool is_ready() const override { return all_have(reduced_ ? number_ + 1 : number_); }
+
+  bool advance() override {
+    if (!divided_) {
+      reduce(flat_, await_all(number_, flat_, 0, flat_.numel(), flat_.nbytes()), op_);
+      release_all(number_);
+      return true;
+    }
+    if (reduced_) {
+      take_parts();
+      return true;
+    }
+    reduce_own_part();
+    reduced_ = true;
+    return false;
+  }
+
+ private:
+  int64_t start_of(int64_t r) const { return flat_.numel() * r / world(); }
+  at::Tensor part(int64_t r) const {
+    return flat_.narrow(0, start_of(r), start_of(r + 1) - start_of(r));
+  }
+
+  void reduce_own_part() {
+    at::Tensor own = part(rank());
+    std::byte* block = exchange().allocate(own.nbytes());
+    reduce(at::from_blob(block, own.sizes(), own.options()),
+           await_all(number_, flat_, start_of(rank()), own.numel(), flat_.nbytes()), op_);
+    release_all(number_);
+    exchange().publish(BlockExchange::kToAll, number_ + 1, world());
+  }
+
+  void take_parts() {
+    for (int64_t r = 0; r < world(); ++r) {
+      const Bytes to = bytes_of(part(r));
+      copy(to.data(), await(r, number_ + 1, to.size()));
+    }
+    release_all(number_ + 1);
+  }
+
+  at::Tensor flat_;
+  c10d::ReduceOp::RedOpType op_;
+  uint64_t number_;  ///< of the tensors; the parts of the result have the next one
+  bool divided_;     ///< each rank reduces a part
+  bool reduced_ = false;
+};
+
+class ReduceScatter final : public InProgress {
+ public:
+  ReduceScatter(std::shared_ptr<BlockExchange> exchange, at::Tensor out,
+                c10d::ReduceOp::RedOpType op, uint64_t number)
+      : InProgress(std::move(exchange), "shared_memory:reduce_scatter"),
+        out_(std::move(out)),
+        op_(op),
+        number_(number) {}
+
+ protected:
+  bool is_ready() const override { return all_have(number_); }
+  bool advance() override {
+    const int64_t size = out_.numel();
+    reduce(
+        out_,
+        await_all(number_, out_, rank() * size, size, out_.nbytes() * static_cast<size_t>(world())),
+        op_);
+    release_all(number_);
+    return true;
+  }
+
+ private:
+  at::Tensor out_;
+  c10d::ReduceOp::RedOpType op_;
+  uint64_t number_;
+};
+
+class AllGather final : public InProgress {
+ public:
+  AllGather(std::shared_ptr<BlockExchange> exchange, at::Tensor out, uint64_t number)
+      : InProgress(std::move(exchange), "shared_memory:all_gather"),
+        out_(std::move(out)),
+        number_(number) {}
+
+ protected:
+  bool is_ready() const override { return all_have(number_); }
+  bool advance() override {
+    const size_t part = out_.nbytes() / static_cast<size_t>(world());
+    std::byte* to = bytes_of(out_).data();
+    for (int64_t r = 0; r < world(); ++r, to += part) copy(to, await(r, number_, part));
+    release_all(number_);
+    return true;
+  }
+
+ private:
+  at::Tensor out_;
+  uint64_t number_;
+};
+
+/// The tensor of one rank for one or all others.
+class Receive final : public InProgress {
+ public:
+  struct Source {
+    int64_t rank;
+    int64_t lane;
+    uint64_t number;
+  };
+
+  Receive(std::shared_ptr<BlockExchange> exchange, at::Tensor out, const Source& source,
+          const char* name)
+      : InProgress(std::move(exchange), name), out_(std::move(out)), source_(source) {}
+
+ protected:
+  bool is_ready() const override {
+    return exchange().has(source_.rank, source_.lane, source_.number);
+  }
+  bool advance() override {
+    copy(bytes_of(out_).data(), await(source_.rank, source_.number, out_.nbytes(), source_.lane));
+    exchange().release(source_.rank, source_.lane, source_.number);
+    return true;
+  }
+
+ private:
+  at::Tensor out_;
+  Source source_;
+};
+
+/// A message or broadcast of this rank.
+class Sent final : public InProgress {
+ public:
+  explicit Sent(std::shared_ptr<BlockExchange> exchange)
+      : InProgress(std::move(exchange), "shared_memory:send") {}
+
+ protected:
+  bool is_ready() const override { return true; }
+  bool advance() override { return true; }
+};
+
+/// Blocks start with a table: where the rows for each rank start, in bytes, and where they end.
+class AllToAll final : public InProgress {
+ public:
+  AllToAll(std::shared_ptr<BlockExchange> exchange, at::Tensor out, std::vector<int64_t> out_bytes,
+           uint64_t number)
+      : InProgress(std::move(exchange), "shared_memory:all_to_all"),
+        out_(std::move(out)),
+        out_bytes_(std::move(out_bytes)),
+        number_(number) {}
+
+ protected:
+  bool is_ready() const override { return all_have(number_); }
+  bool advance() override {
+    std::byte* to = bytes_of(out_).data();
+    for (int64_t r = 0; r < world(); ++r) {
+      const Bytes block = exchange().await(r, BlockExchange::kToAll, number_);
+      int64_t range[2];
+      std::memcpy(range, block.data() + static_cast<size_t>(rank()) * sizeof(int64_t),
+                  sizeof range);
+      const int64_t expected = out_bytes_[static_cast<size_t>(r)];
+      if (range[1] - range[0] != expected) {
+        throw std::runtime_error(
+            text("rank {} sends {} bytes, and not {}", r, range[1] - range[0], expected));
+      }
+      copy(to, block.subspan(static_cast<size_t>(range[0]), static_cast<size_t>(expected)));
+      to += expected;
+    }
+    release_all(number_);
+    return true;
+  }
+
+ private:
+  at::Tensor out_;
+  std::vector<int64_t> out_bytes_;
+  uint64_t number_;
+};
+
+class SharedMemoryBackend final : public c10d::Backend {
+ public:
+  explicit SharedMemoryBackend(std::shared_ptr<BlockExchange> exchange)
+      : c10d::Backend(static_cast<int>(exchange->rank()), static_cast<int>(exchange->world())),
+        exchange_(std::move(exchange)),
+        sent_(static_cast<size_t>(exchange_->world())),
+        received_(static_cast<size_t>(exchange_->world())) {}
+
+  const std::string getBackendName() const override { return "shared_memory"; }
+
+  WorkPtr allreduce(std::vector<at::Tensor>& tensors,
+                    const c10d::AllreduceOptions& options) override {
+    const at::Tensor& tensor = tensors.at(0);
+    const uint64_t number = next(2);
+    publish_to_all(bytes_of(tensor), number);
+    return begin(c10::make_intrusive<AllReduce>(exchange_, tensor, options.reduceOp.op_, number));
+  }
+
+  WorkPtr _reduce_scatter_base(at::Tensor& out, at::Tensor& in,
+                               const c10d::ReduceScatterOptions& options) override {
+    const uint64_t number = next();
+    publish_to_all(bytes_of(in), number);
+    return begin(c10::make_intrusive<ReduceScatter>(exchange_, out, options.reduceOp.op_, number));
+  }
+
+  WorkPtr _allgather_base(at::Tensor& out, at::Tensor& in,
+                          const c10d::AllgatherOptions& /*options*/) override {
+    const uint64_t number = next();
+    publish_to_all(bytes_of(in), number);
+    return begin(c10::make_intrusive<AllGather>(exchange_, out, number));
+  }
+
+  WorkPtr broadcast(std::vector<at::Tensor>& tensors,
+                    const c10d::BroadcastOptions& options) override {
+    const uint64_t number = next();
+    const at::Tensor& tensor = tensors.at(0);
+    if (options.rootRank != getRank()) {
+      const Receive::Source source = {options.rootRank, BlockExchange::kToAll, number};
+      return begin(
+          c10::make_intrusive<Receive>(exchange_, tensor, source, "shared_memory:broadcast"));
+    }
+    publish(bytes_of(tensor), BlockExchange::kToAll, number, getSize() - 1);
+    return c10::make_intrusive<Sent>(exchange_);
+  }
+
+  WorkPtr alltoall_base(at::Tensor& out, at::Tensor& in, std::vector<int64_t>& out_rows,
+                        std::vector<int64_t>& in_rows,
+                        const c10d::AllToAllOptions& /*options*/) override {
+    const uint64_t number = next();
+    const auto ranks = static_cast<size_t>(getSize());
+    std::vector<int64_t> table = {static_cast<int64_t>((ranks + 1) * sizeof(int64_t))};
+    for (const int64_t bytes : row_bytes(in, in_rows)) table.push_back(table.back() + bytes);
+    std::byte* block = exchange_->allocate(static_cast<size_t>(table.back()));
+    std::memcpy(block, table.data(), table.size() * sizeof(int64_t));
+    copy(block + table.front(), bytes_of(in));
+    exchange_->publish(BlockExchange::kToAll, number, getSize());
+    return begin(c10::make_intrusive<AllToAll>(exchange_, out, row_bytes(out, out_rows), number));
+  }
+
+  WorkPtr barrier(const c10d::BarrierOptions& /*options*/) override {
+    const uint64_t number = next();
+    publish_to_all({}, number);
+    return begin(c10::make_intrusive<AllGather>(exchange_, at::empty({0}, at::kByte), number));
+  }
+
+  WorkPtr send(std::vector<at::Tensor>& tensors, int to, int /*tag*/) override {
+    publish(bytes_of(tensors.at(0)), BlockExchange::lane_to(to), sent_[static_cast<size_t>(to)]++,
+            1);
+    return c10::make_intrusive<Sent>(exchange_);
+  }
+
+  WorkPtr recv(std::vector<at::Tensor>& tensors, int from, int /*tag*/) override {
+    const Receive::Source source = {from, BlockExchange::lane_to(getRank()),
+                                    received_[static_cast<size_t>(from)]++};
+    return begin(
+        c10::make_intrusive<Receive>(exchange_, tensors.at(0), source, "shared_memory:receive"));
+  }
+
+ private:
+  uint64_t next(uint64_t count = 1) { return std::exchange(number_, number_ + count); }
+
+  void publish(Bytes data, int64_t lane, uint64_t number, int64_t readers) {
+    copy(exchange_->allocate(data.size()), data);
+    exchange_->publish(lane, number, readers);
+  }
+  void publish_to_all(Bytes data, uint64_t number) {
+    publish(data, BlockExchange::kToAll, number, getSize());
+  }
+
+  /// Bytes of the rows for each rank; no rows: equal parts.
+  std::vector<int64_t> row_bytes(const at::Tensor& tensor, const std::vector<int64_t>& rows) const {
+    const auto all = static_cast<int64_t>(tensor.nbytes());
+    if (rows.empty()) return std::vector<int64_t>(static_cast<size_t>(getSize()), all / getSize());
+    const int64_t row = tensor.size(0) > 0 ? all / tensor.size(0) : 0;
+    std::vector<int64_t> bytes;
+    for (const int64_t count : rows) bytes.push_back(count * row);
+    return bytes;
+  }
+
+  /// Completes what is ready of earlier collectives.
+  WorkPtr begin(c10::intrusive_ptr<InProgress> work) {
+    std::erase_if(started_, [](const c10::weak_intrusive_ptr<InProgress>& weak) {
+      const c10::intrusive_ptr<InProgress> earlier = weak.lock();
+      if (earlier) earlier->progress();
+      return !earlier || earlier->isCompleted();
+    });
+    started_.emplace_back(work);
+    return work;
+  }
+
+  std::shared_ptr<BlockExchange> exchange_;
+  uint64_t number_ = 0;             ///< of the next collective
+  std::vector<uint64_t> sent_;      ///< messages to each rank
+  std::vector<uint64_t> received_;  ///< messages from each rank
+  std::vector<c10::weak_intrusive_ptr<InProgress>> started_;
+};
+
+/// What every rank says, by rank.
+std::vector<std::string> gather(c10d::Store& store, const std::string& key,
+                                const GroupOptions& options, const std::string& own) {
+  std::vector<std::string> keys, all;
+  for (int64_t r = 0; r < options.world; ++r) keys.push_back(key + "/" + std::to_string(r));
+  store.set(keys[static_cast<size_t>(options.rank)], own);
+  for (const std::vector<uint8_t>& value : store.multiGet(keys)) {
+    all.emplace_back(value.begin(), value.end());
+  }
+  return all;
+}
+
+}  // namespace
+
+SharedMemoryAttempt make_shared_memory_backend(const StorePtr& store, const GroupOptions& options) {
+  const std::vector<std::string> machines = gather(*store, "machine", options, options.machine);
+  if (std::ranges::any_of(machines, [&](const auto& one) { return one != options.machine; })) {
+    return {nullptr};
+  }
+  if (options.world > kMostRanks) return {nullptr, text("they are more than {}", kMostRanks)};
+  const std::chrono::milliseconds timeout(static_cast<int64_t>(options.timeout * 1e3));
+  std::shared_ptr<BlockExchange> exchange;
+  std::string own_problem, name;
+  const auto attempt = [&](const auto& part) {
+    try {
+      if (own_problem.empty()) part();
+    } catch (const std::runtime_error& error) {
+      own_problem = text("rank {}: {}", options.global_rank, error.what());
+    }
+  };
+  attempt([&] {
+    exchange = std::make_shared<BlockExchange>(options.rank, options.world, timeout);
+    name = exchange->name();
+  });
+  const std::vector<std::string> names = gather(*store, "name", options, name);
+  attempt([&] { exchange->connect(names); });
+  for (const std::string& problem : gather(*store, "problem", options, own_problem)) {
+    if (!problem.empty()) return {nullptr, problem};
+  }
+  return {c10::make_intrusive<SharedMemoryBackend>(std::move(exchange))};
+}
+
+}  // namespace accel
