@@ -164,6 +164,19 @@ TEST(TensorParallelTest, AdaptersOfDividedLayers) {
   }
 }
 
+TEST(TensorParallelTest, Encoders) {
+  const std::string sizes = ", num_layers: 2, num_heads: 4, hidden_size: 32, head: tokens";
+  for (const std::string& options :
+       {"modernbert" + sizes + ", local_attention: 4, pad: 0, decoder_bias: false",
+        "modernbert" + sizes + ", layer_types: [sliding_attention], local_attention: 2, " +
+            "intermediate_size: 35, attention_bias: true, mlp_bias: true, lora: {rank: 3, " +
+            "target_modules: ['*.Wqkv', '*.Wi', '*.Wo']}",
+        "electra" + sizes + ", dropout: 0, embedding_size: 12",
+        "deberta" + sizes + ", dropout: 0, relative: {share_projections: false}"}) {
+    expect_as_one_process({.model = "{type: " + options + "}"});
+  }
+}
+
 TEST(TensorParallelTest, RecomputedBlocks) {
   expect_as_one_process({.model = std::string(kGpt) + "}",
                          .more = ", activation_checkpointing: blocks",
