@@ -154,6 +154,17 @@ TEST(TensorParallelTest, LlamaWithBiasesNormsOfHeadsAndATiedEmbedding) {
   }
 }
 
+TEST(TensorParallelTest, LlamaWithFusedProjections) {
+  const std::string model = std::string(kLlama) + ", fused_projections: true";
+  const std::string lora = ", lora: {rank: 3, target_modules: ['*_proj']}";
+  for (const std::string& options :
+       {std::string(", intermediate_size: 35"), std::string(", num_kv_heads: 2"),
+        ", num_kv_heads: 1" + lora, lora}) {
+    expect_as_one_process({.model = model + options + "}", .parallel = kSequence});
+  }
+  expect_as_one_process({.model = model + ", num_kv_heads: 2}", .sizes = {.tensor = 4}});
+}
+
 TEST(TensorParallelTest, AdaptersOfDividedLayers) {
   const std::string lora = ", lora: {rank: 3, target_modules: ['*.c_attn', '*.c_proj', '*.c_fc']}}";
   const std::string llama_lora =
