@@ -120,8 +120,14 @@ class LlamaBody final : public torch::nn::Module {
     LlamaPass pass{turns(rope_), {}, visible, visible};
     pass.local_turns = options_.local_rope_theta ? turns(local_rope_) : pass.turns;
     const int64_t window = options_.sliding_window.value_or(0);
-    if (window == 0 || window >= length || visible.ranks) return pass;
-    const at::Tensor mask = window_mask(length, window, embed_tokens_->weight.device());
+    if (window == 0 || window >= length) return pass;
+    const at::Device device = embed_tokens_->weight.device();
+    if (visible.ranks) {
+      pass.local_visible =
+          visible_in_window(visible, length, window, at::TensorOptions(at::kLong).device(device));
+      return pass;
+    }
+    const at::Tensor mask = window_mask(length, window, device);
     pass.local_visible.mask = visible.mask.defined() ? visible.mask.logical_and(mask) : mask;
     return pass;
   }
@@ -465,7 +471,6 @@ std::optional<int64_t> Llama::expert_of(const std::string& parameter) const {
 void Llama::divide_sequences(ContextRanksPtr ranks) {
   const std::pair<bool, const char*> unsupported[] = {
       {options_.has_score(), options_.head_option()},
-      {options_.sliding_window.value.has_value(), "sliding_window"},
       {options_.attn_logit_softcapping.value.has_value(), "attn_logit_softcapping"}};
   for (const auto& [given, name] : unsupported) {
     if (!given) continue;
