@@ -176,7 +176,7 @@ class LlamaBody final : public torch::nn::Module {
   at::Tensor embedded(const at::Tensor& tokens) const {
     const at::Tensor x = embed_tokens_->adapted(
         vocabulary_embedding(vocabulary(), embed_tokens_->weight, tokens, options_.tie_embeddings),
-        tokens);
+        own_part(ranks_, tokens, 1));
     if (!options_.scale_embeddings) return with_embedding_noise(x);
     // Rounded to the type of the weight, as in transformers, where noise is added after the scale.
     const double root = std::sqrt(static_cast<double>(options_.hidden_size));
@@ -333,7 +333,9 @@ class Llama final : public LanguageModel,
   int64_t longest() const override { return longest_; }
   double logit_softcap() const override { return options_.final_logit_softcapping.value_or(0); }
   TensorPlan tensor_plan(int64_t ranks) const override {
-    return llama_tensor_plan(options_, ranks);
+    TensorPlan plan = llama_tensor_plan(options_, ranks);
+    if (tied_head_ && tied_head_->is_adapted()) plan.push_back({"lm_head", TensorStyle::kColwise});
+    return plan;
   }
   DividedVocabulary vocabulary() const override { return body_->vocabulary(); }
   int64_t num_experts() const override { return options_.moe.num_experts; }

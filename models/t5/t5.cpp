@@ -64,6 +64,7 @@ class T5Net final : public torch::nn::Module {
         decoder_->decode_next(embedded(tokens), seen.positions(tokens), seen, known, source));
   }
   DividedVocabulary vocabulary() const { return {ranks_.get(), vocab_}; }
+  bool adapts_tied_head() const { return tied_head_ && tied_head_->is_adapted(); }
   at::Tensor head_weight() {
     return adapter().widened_weight(head_ ? head_->weight : shared_->weight);
   }
@@ -165,7 +166,11 @@ class T5 final : public EncoderDecoder, public TensorParallel, public InputSpec 
     return net_->decode(decoder_inputs(batch.targets), source, visible);
   }
   at::Tensor head_weight() override { return net_->head_weight(); }
-  TensorPlan tensor_plan(int64_t ranks) const override { return t5_tensor_plan(options_, ranks); }
+  TensorPlan tensor_plan(int64_t ranks) const override {
+    TensorPlan plan = t5_tensor_plan(options_, ranks);
+    if (net_->adapts_tied_head()) plan.push_back({"lm_head", TensorStyle::kColwise});
+    return plan;
+  }
   DividedVocabulary vocabulary() const override { return net_->vocabulary(); }
   int64_t start_token() const override { return start_; }
   std::unique_ptr<LanguageModel> decoder_of(const at::Tensor& source) override {

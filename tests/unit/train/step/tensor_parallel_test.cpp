@@ -200,6 +200,16 @@ std::string numbers(const std::string& file) {
          "numbers_tokenizer.json, max_source_length: 8, max_target_length: 8}";
 }
 
+TEST(TensorParallelTest, AdaptersOfTheVocabulary) {
+  const std::string lora = ", lora: {rank: 3, target_modules: ['*.wte', '*.wpe', lm_head]}}";
+  const std::string llama_lora = "lora: {rank: 3, target_modules: ['*.embed_tokens', lm_head]}}";
+  expect_as_one_process({.model = kGpt + lora, .parallel = kSequence});
+  expect_as_one_process({.model = kLlama + (", " + llama_lora)});
+  expect_as_one_process({.model = kLlama + (", tie_embeddings: true, " + llama_lora),
+                         .parallel = kSequence,
+                         .sizes = {.shard = 2, .tensor = 2}});
+}
+
 TEST(TensorParallelTest, EncoderDecoders) {
   const std::string data =
       "\ndata: {train: " + numbers("numbers.jsonl") + ", eval: " + numbers("numbers_eval.jsonl");
