@@ -6,7 +6,6 @@
 #include <ATen/ops/rms_norm.h>
 #include <ATen/ops/zeros.h>
 
-#include <algorithm>
 #include <cmath>
 
 namespace accel {
@@ -73,14 +72,11 @@ LlamaAttention::Projections LlamaAttention::project_fused(const at::Tensor& x) {
     return {of.narrow(dim, 0, query), of.narrow(dim, query, key), of.narrow(dim, query + key, key)};
   };
   if (!ranks_ || groups_ == heads_) return split(qkv_proj_->forward(x), 2, all / ranks);
-  const auto own = [&](const at::Tensor& of, int64_t dim, int64_t heads) {
-    const int64_t count = std::max<int64_t>(heads / ranks, 1);
-    return of.narrow(dim, ranks_->rank() * heads / ranks * width_, count * width_);
-  };
   const auto own_parts = [&](const at::Tensor& of, int64_t dim) -> Projections {
     const Projections of_all = split(of, dim, all);
-    return {own(of_all.query, dim, heads_), own(of_all.key, dim, groups_),
-            own(of_all.value, dim, groups_)};
+    return {own_heads(*ranks_, of_all.query, dim, {heads_, width_}),
+            own_heads(*ranks_, of_all.key, dim, {groups_, width_}),
+            own_heads(*ranks_, of_all.value, dim, {groups_, width_})};
   };
   if (!qkv_proj_->is_plain()) return own_parts(qkv_proj_->forward(x), 2);
   const Projections rows = own_parts(qkv_proj_->weight, 0);
