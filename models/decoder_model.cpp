@@ -158,7 +158,7 @@ TensorPlan DecoderModel::tensor_plan(int64_t ranks) const {
   check_divides("num_heads", setup_.num_heads, ranks);
   TensorPlan plan = body_plan();
   for (TensorPlanEntry& entry : plan) entry.layer = std::string(setup_.base) + "." + entry.layer;
-  if (head_) plan.push_back({"lm_head", TensorStyle::kColwise});
+  if (head_ || tied_head_->is_adapted()) plan.push_back({"lm_head", TensorStyle::kColwise});
   return plan;
 }
 

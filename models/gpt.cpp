@@ -144,7 +144,8 @@ class GptTransformer final : public DecoderBody {
  private:
   at::Tensor embedded(const at::Tensor& tokens, const at::Tensor& positions) override {
     const at::Tensor words = with_embedding_noise(
-        wte_->adapted(vocabulary_embedding(vocabulary(), wte_->weight, tokens, is_tied_), tokens));
+        wte_->adapted(vocabulary_embedding(vocabulary(), wte_->weight, tokens, is_tied_),
+                      own_part(ranks(), tokens, 1)));
     const at::Tensor sum =
         words.add(wpe_->forward(own_part(ranks(), positions, positions.dim() - 1)));
     return residual_dropout(ranks(), sum, is_training() ? dropout_ : 0);

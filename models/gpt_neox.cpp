@@ -155,8 +155,9 @@ class GptNeoxBody final : public DecoderBody {
     return rope_.turns_of_rows(positions);
   }
   at::Tensor embedded(const at::Tensor& tokens, const at::Tensor&) override {
-    const at::Tensor x = with_embedding_noise(embed_in_->adapted(
-        vocabulary_embedding(vocabulary(), embed_in_->weight, tokens, is_tied_), tokens));
+    const at::Tensor x = with_embedding_noise(
+        embed_in_->adapted(vocabulary_embedding(vocabulary(), embed_in_->weight, tokens, is_tied_),
+                           own_part(ranks(), tokens, 1)));
     return residual_dropout(ranks(), x, is_training() ? dropout_ : 0);
   }
   at::Tensor finished(const at::Tensor& x) override { return enter(ranks(), norm_->forward(x)); }

@@ -120,8 +120,14 @@ class LlamaBody final : public torch::nn::Module {
     LlamaPass pass{turns(rope_), {}, visible, visible};
     pass.local_turns = options_.local_rope_theta ? turns(local_rope_) : pass.turns;
     const int64_t window = options_.sliding_window.value_or(0);
-    if (window == 0 || window >= length || visible.ranks) return pass;
-    const at::Tensor mask = window_mask(length, window, embed_tokens_->weight.device());
+    if (window == 0 || window >= length) return pass;
+    const at::Device device = embed_tokens_->weight.device();
+    if (visible.ranks) {
+      pass.local_visible =
+          visible_in_window(visible, length, window, at::TensorOptions(at::kLong).device(device));
+      return pass;
+    }
+    const at::Tensor mask = window_mask(length, window, device);
     pass.local_visible.mask = visible.mask.defined() ? visible.mask.logical_and(mask) : mask;
     return pass;
   }
@@ -170,7 +176,7 @@ class LlamaBody final : public torch::nn::Module {
   at::Tensor embedded(const at::Tensor& tokens) const {
     const at::Tensor x = embed_tokens_->adapted(
         vocabulary_embedding(vocabulary(), embed_tokens_->weight, tokens, options_.tie_embeddings),
-        tokens);
+        own_part(ranks_, tokens, 1));
     if (!options_.scale_embeddings) return with_embedding_noise(x);
     // Rounded to the type of the weight, as in transformers, where noise is added after the scale.
     const double root = std::sqrt(static_cast<double>(options_.hidden_size));
@@ -327,7 +333,9 @@ class Llama final : public LanguageModel,
   int64_t longest() const override { return longest_; }
   double logit_softcap() const override { return options_.final_logit_softcapping.value_or(0); }
   TensorPlan tensor_plan(int64_t ranks) const override {
-    return llama_tensor_plan(options_, ranks);
+    TensorPlan plan = llama_tensor_plan(options_, ranks);
+    if (tied_head_ && tied_head_->is_adapted()) plan.push_back({"lm_head", TensorStyle::kColwise});
+    return plan;
   }
   DividedVocabulary vocabulary() const override { return body_->vocabulary(); }
   int64_t num_experts() const override { return options_.moe.num_experts; }
@@ -465,7 +473,6 @@ std::optional<int64_t> Llama::expert_of(const std::string& parameter) const {
 void Llama::divide_sequences(ContextRanksPtr ranks) {
   const std::pair<bool, const char*> unsupported[] = {
       {options_.has_score(), options_.head_option()},
-      {options_.sliding_window.value.has_value(), "sliding_window"},
       {options_.attn_logit_softcapping.value.has_value(), "attn_logit_softcapping"}};
   for (const auto& [given, name] : unsupported) {
     if (!given) continue;

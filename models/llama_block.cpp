@@ -1,5 +1,7 @@
 #include "models/llama_block.h"
 
+#include <ATen/ops/cat.h>
+#include <ATen/ops/linear.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/rms_norm.h>
 #include <ATen/ops/zeros.h>
@@ -33,6 +35,7 @@ LlamaAttention::LlamaAttention(const LlamaOptions& options, int64_t layer,
                                const TensorRanksPtr& ranks)
     : width_(options.per_head()),
       dropout_(options.attention_dropout),
+      heads_(options.num_heads),
       groups_(options.groups()),
       ranks_(ranks) {
   if (options.query_pre_attn_scalar) scores_.scale = 1 / std::sqrt(*options.query_pre_attn_scalar);
@@ -57,13 +60,27 @@ LlamaAttention::LlamaAttention(const LlamaOptions& options, int64_t layer,
 }
 
 LlamaAttention::Projections LlamaAttention::project(const at::Tensor& x) {
-  if (!qkv_proj_) {
-    return {q_proj_->forward(x), own_head(ranks_, k_proj_->forward(x), groups_, width_),
-            own_head(ranks_, v_proj_->forward(x), groups_, width_)};
-  }
-  const at::Tensor all = qkv_proj_->forward(x);
-  const int64_t shared = groups_ * width_, own = all.size(2) - 2 * shared;
-  return {all.narrow(2, 0, own), all.narrow(2, own, shared), all.narrow(2, own + shared, shared)};
+  if (qkv_proj_) return project_fused(x);
+  return {q_proj_->forward(x), own_head(ranks_, k_proj_->forward(x), groups_, width_),
+          own_head(ranks_, v_proj_->forward(x), groups_, width_)};
+}
+
+LlamaAttention::Projections LlamaAttention::project_fused(const at::Tensor& x) {
+  const int64_t all = heads_ * width_, ranks = ranks_ ? ranks_->size() : 1;
+  const auto split = [](const at::Tensor& of, int64_t dim, int64_t query) -> Projections {
+    const int64_t key = (of.size(dim) - query) / 2;
+    return {of.narrow(dim, 0, query), of.narrow(dim, query, key), of.narrow(dim, query + key, key)};
+  };
+  if (!ranks_ || groups_ == heads_) return split(qkv_proj_->forward(x), 2, all / ranks);
+  const auto own_parts = [&](const at::Tensor& of, int64_t dim) -> Projections {
+    const Projections of_all = split(of, dim, all);
+    return {own_heads(*ranks_, of_all.query, dim, {heads_, width_}),
+            own_heads(*ranks_, of_all.key, dim, {groups_, width_}),
+            own_heads(*ranks_, of_all.value, dim, {groups_, width_})};
+  };
+  if (!qkv_proj_->is_plain()) return own_parts(qkv_proj_->forward(x), 2);
+  const Projections rows = own_parts(qkv_proj_->weight, 0);
+  return split(at::linear(x, at::cat({rows.query, rows.key, rows.value})), 2, all / ranks);
 }
 
 at::Tensor LlamaAttention::forward(const at::Tensor& inputs, const RopeTurns& turns,

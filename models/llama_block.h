@@ -51,10 +51,13 @@ class LlamaAttention final : public torch::nn::Module {
     at::Tensor query, key, value;  ///< [batch, length, heads x width]
   };
   Projections project(const at::Tensor& x);
+  /// Of one layer. Ranks of tensor parallelism divide it; with fewer key heads than heads, whose
+  /// blocks of rows differ in size, each has the whole layer and computes its own rows.
+  Projections project_fused(const at::Tensor& x);
 
   int64_t width_;
   double dropout_;
-  int64_t groups_;
+  int64_t heads_, groups_;  ///< of all ranks
   AttentionScores scores_;
   TensorRanksPtr ranks_;
   AdaptedLinear q_proj_{nullptr}, k_proj_{nullptr}, v_proj_{nullptr}, o_proj_{nullptr};

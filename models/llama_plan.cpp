@@ -8,6 +8,16 @@
 namespace accel {
 namespace {
 
+/// With fused projections: an MLP of fused gate and up.
+void add_fused(const LlamaOptions& options, TensorPlan& plan) {
+  using enum TensorStyle;
+  const bool is_equal = options.groups() == options.num_heads;
+  plan.push_back({"model.layers.*.self_attn.qkv_proj",
+                  is_equal ? kColwise : kReplicatedWithGradAllReduce, is_equal ? 3 : 1});
+  plan.push_back({"model.layers.*.mlp.gate_up_proj", kColwise, 2});
+  plan.push_back({"model.layers.*.mlp.down_proj", kRowwise});
+}
+
 void add_mlp(const std::string& mlp, TensorPlan& plan) {
   using enum TensorStyle;
   plan.push_back({mlp + ".gate_proj", kColwise});
@@ -39,10 +49,6 @@ TensorPlan llama_tensor_plan(const LlamaOptions& options, int64_t ranks) {
     throw Error(ExitCode::kRecipe, "'tp' does not support 'mlp_bias' with 'moe'",
                 "leave one of the three out");
   }
-  if (options.fused_projections) {
-    throw Error(ExitCode::kRecipe, "'tp' does not support 'fused_projections' of llama",
-                "leave 'tp' out");
-  }
   check_divides("num_heads", options.num_heads, ranks);
   const bool repeated = options.groups() < ranks;  // key and value heads
   if (!repeated) check_divides("num_kv_heads", options.groups(), ranks);
@@ -54,9 +60,6 @@ TensorPlan llama_tensor_plan(const LlamaOptions& options, int64_t ranks) {
   }
   const TensorStyle keys = repeated ? kReplicatedWithGradAllReduce : kColwise;
   TensorPlan plan = {{"model.embed_tokens", kEmbeddingRowwise},
-                     {"model.layers.*.self_attn.q_proj", kColwise},
-                     {"model.layers.*.self_attn.k_proj", keys},
-                     {"model.layers.*.self_attn.v_proj", keys},
                      {"model.layers.*.self_attn.o_proj", kRowwise},
                      {"model.layers.*.input_layernorm", kSequenceParallel},
                      {"model.layers.*.post_attention_layernorm", kSequenceParallel},
@@ -65,9 +68,17 @@ TensorPlan llama_tensor_plan(const LlamaOptions& options, int64_t ranks) {
     plan.push_back({"model.layers.*.pre_feedforward_layernorm", kSequenceParallel});
     plan.push_back({"model.layers.*.post_feedforward_layernorm", kSequenceParallel});
   }
+  if (options.fused_projections) {
+    add_fused(options, plan);
+  } else {
+    plan.push_back({"model.layers.*.self_attn.q_proj", kColwise});
+    plan.push_back({"model.layers.*.self_attn.k_proj", keys});
+    plan.push_back({"model.layers.*.self_attn.v_proj", keys});
+  }
   int64_t with_experts = 0;
   for (int64_t i = 0; i < options.num_layers; ++i) with_experts += options.moe.has_experts(i);
-  if (with_experts < options.num_layers) add_mlp("model.layers.*.mlp", plan);
+  if (with_experts < options.num_layers && !options.fused_projections)
+    add_mlp("model.layers.*.mlp", plan);
   if (with_experts > 0) add_experts(options.moe, plan);
   if (options.qk_norm) {
     plan.push_back({"model.layers.*.self_attn.q_norm", kReplicatedWithGradAllReduce});

@@ -11,6 +11,7 @@
 
 #include <cmath>
 
+#include "core/api/token_head.h"
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "models/hf/register_pretrained.h"
@@ -50,43 +51,56 @@ struct ModernPass {
 
 class ModernAttention final : public torch::nn::Module {
  public:
-  explicit ModernAttention(const ModernBertOptions& options)
-      : heads_(options.num_heads), dropout_(options.attention_dropout) {
+  ModernAttention(const ModernBertOptions& options, const TensorRanksPtr& ranks)
+      : ranks_(ranks),
+        heads_(options.num_heads / (ranks ? ranks->size() : 1)),
+        dropout_(options.attention_dropout) {
     const int64_t width = options.hidden_size;
     qkv_ = llama_linear(*this, "Wqkv", width, 3 * width, options.attention_bias);
     out_ = llama_linear(*this, "Wo", width, width, options.attention_bias);
+    out_->divide_inputs(ranks);
   }
   /// [batch, length, hidden_size] to the same.
   at::Tensor forward(const at::Tensor& x, const ModernPass& pass) {
-    const at::Tensor all = qkv_->forward(x).unflatten(2, {3, heads_, -1}).permute({2, 0, 3, 1, 4});
     const double dropout = is_training() ? dropout_ : 0.0;
-    const at::Tensor query = Rope::turn(all[0], pass.turns), key = Rope::turn(all[1], pass.turns);
-    const at::Tensor y = scored_attention({query, key, all[2], pass.mask, /*is_causal=*/false},
-                                          {.dropout = dropout});
-    return at::dropout(out_->forward(y.transpose(1, 2).flatten(2)), dropout, dropout > 0);
+    const at::Tensor y = out_->forward(attended(x, pass, dropout));
+    return at::dropout(y, dropout, dropout > 0);
   }
 
  private:
-  int64_t heads_;
+  at::Tensor attended(const at::Tensor& x, const ModernPass& pass, double dropout) {
+    const at::Tensor all =
+        qkv_->forward(enter(ranks_, x)).unflatten(2, {3, heads_, -1}).permute({2, 0, 3, 1, 4});
+    const at::Tensor query = Rope::turn(all[0], pass.turns), key = Rope::turn(all[1], pass.turns);
+    const auto stream = own_random_stream(ranks_, x.device(), dropout > 0);
+    const at::Tensor y = scored_attention({query, key, all[2], pass.mask, /*is_causal=*/false},
+                                          {.dropout = dropout});
+    return y.transpose(1, 2).flatten(2);
+  }
+
+  TensorRanksPtr ranks_;
+  int64_t heads_;  ///< of this rank
   double dropout_;
   AdaptedLinear qkv_{nullptr}, out_{nullptr};
 };
 
 class ModernMlp final : public torch::nn::Module {
  public:
-  explicit ModernMlp(const ModernBertOptions& options)
-      : activation_(options.activation), dropout_(options.mlp_dropout) {
+  ModernMlp(const ModernBertOptions& options, const TensorRanksPtr& ranks)
+      : ranks_(ranks), activation_(options.activation), dropout_(options.mlp_dropout) {
     const int64_t inner = options.inner();
     in_ = llama_linear(*this, "Wi", options.hidden_size, 2 * inner, options.mlp_bias);
     out_ = llama_linear(*this, "Wo", inner, options.hidden_size, options.mlp_bias);
+    out_->divide_inputs(ranks);
   }
   at::Tensor forward(const at::Tensor& x) {
-    const std::vector<at::Tensor> halves = in_->forward(x).chunk(2, -1);
+    const std::vector<at::Tensor> halves = in_->forward(enter(ranks_, x)).chunk(2, -1);
     const at::Tensor y = activate(activation_, halves[0]).mul(halves[1]);
-    return out_->forward(at::dropout(y, dropout_, is_training()));
+    return out_->forward(own_dropout(ranks_, y, is_training() ? dropout_ : 0.0));
   }
 
  private:
+  TensorRanksPtr ranks_;
   HfActivation activation_;
   double dropout_;
   AdaptedLinear in_{nullptr}, out_{nullptr};
@@ -94,13 +108,13 @@ class ModernMlp final : public torch::nn::Module {
 
 class ModernLayer final : public torch::nn::Module, public Block {
  public:
-  ModernLayer(const ModernBertOptions& options, int64_t layer) {
+  ModernLayer(const ModernBertOptions& options, int64_t layer, const TensorRanksPtr& ranks) {
     if (layer > 0) {  // the embeddings end with a norm
       attention_norm_ = register_module("attn_norm", std::make_shared<ModernNorm>(options));
     }
-    attention_ = register_module("attn", std::make_shared<ModernAttention>(options));
+    attention_ = register_module("attn", std::make_shared<ModernAttention>(options, ranks));
     mlp_norm_ = register_module("mlp_norm", std::make_shared<ModernNorm>(options));
-    mlp_ = register_module("mlp", std::make_shared<ModernMlp>(options));
+    mlp_ = register_module("mlp", std::make_shared<ModernMlp>(options, ranks));
   }
   at::Tensor forward(const at::Tensor& inputs, const ModernPass& pass) {
     const at::Tensor normed = attention_norm_ ? attention_norm_->forward(inputs) : inputs;
@@ -116,20 +130,22 @@ class ModernLayer final : public torch::nn::Module, public Block {
 
 class ModernEmbeddings final : public torch::nn::Module {
  public:
-  ModernEmbeddings(const ModernBertOptions& options, int64_t vocab)
-      : pad_(options.pad.value), dropout_(options.embedding_dropout) {
+  ModernEmbeddings(const ModernBertOptions& options, int64_t vocab, const TensorRanksPtr& ranks)
+      : ranks_(ranks), pad_(options.pad.value), dropout_(options.embedding_dropout) {
     const auto size = torch::nn::EmbeddingOptions(vocab, options.hidden_size).padding_idx(pad_);
     table_ = register_module("tok_embeddings", AdaptedEmbedding(size));
     norm_ = register_module("norm", std::make_shared<ModernNorm>(options));
   }
   at::Tensor forward(const at::Tensor& tokens) {
-    const at::Tensor x =
-        table_->adapted(padded_vocabulary_embedding({}, table_->weight, tokens, pad_), tokens);
+    const at::Tensor x = table_->adapted(
+        padded_vocabulary_embedding(vocabulary(), table_->weight, tokens, pad_), tokens);
     return at::dropout(norm_->forward(x), dropout_, is_training());
   }
   const at::Tensor& weight() const { return table_->weight; }
+  DividedVocabulary vocabulary() const { return {ranks_.get(), table_->options.num_embeddings()}; }
 
  private:
+  TensorRanksPtr ranks_;
   std::optional<int64_t> pad_;
   double dropout_;
   AdaptedEmbedding table_{nullptr};
@@ -138,14 +154,15 @@ class ModernEmbeddings final : public torch::nn::Module {
 
 class ModernEncoder final : public torch::nn::Module {
  public:
-  ModernEncoder(const ModernBertOptions& options, int64_t vocab)
+  ModernEncoder(const ModernBertOptions& options, int64_t vocab, const TensorRanksPtr& ranks)
       : options_(options),
         rope_(options.rope, options.head_dim()),
         local_rope_(options.local_rope(), options.head_dim()) {
-    embeddings_ = register_module("embeddings", std::make_shared<ModernEmbeddings>(options, vocab));
+    embeddings_ =
+        register_module("embeddings", std::make_shared<ModernEmbeddings>(options, vocab, ranks));
     torch::nn::ModuleList list;
     for (int64_t i = 0; i < options.num_layers; ++i) {
-      layers_.push_back(std::make_shared<ModernLayer>(options, i));
+      layers_.push_back(std::make_shared<ModernLayer>(options, i, ranks));
       list->push_back(layers_.back());
     }
     register_module("layers", list);
@@ -164,6 +181,7 @@ class ModernEncoder final : public torch::nn::Module {
     return norm_->forward(x);
   }
   const at::Tensor& word_embedding() const { return embeddings_->weight(); }
+  DividedVocabulary vocabulary() const { return embeddings_->vocabulary(); }
   std::vector<Block*> chain() const { return block_chain(layers_); }
 
  private:
@@ -208,7 +226,11 @@ class ModernHead final : public torch::nn::Module {
   std::shared_ptr<ModernNorm> norm_;
 };
 
-class ModernBert final : public BatchModel, public BlockChain, public InputSpec {
+class ModernBert final : public BatchModel,
+                         public TensorParallel,
+                         public TokenHead,
+                         public BlockChain,
+                         public InputSpec {
  public:
   static constexpr auto kName = "modernbert";
   static constexpr auto kSummary =
@@ -234,9 +256,17 @@ class ModernBert final : public BatchModel, public BlockChain, public InputSpec 
   ModernBert(const ModernBertOptions& options, const ModelContext& context);
 
   at::Tensor forward_batch(const Batch& batch) override;
+  TensorPlan tensor_plan(int64_t ranks) const override;
+  DividedVocabulary vocabulary() const override { return encoder_->vocabulary(); }
+  bool has_token_head() const override { return head_for_ == EncoderHead::kTokens; }
+  at::Tensor token_features(const Batch& batch) override {
+    return enter(ranks_, head_->forward(encoder_->forward(batch)));
+  }
+  at::Tensor token_weight() override { return encoder_->word_embedding(); }
+  at::Tensor token_bias() override { return decoder_bias_; }
   std::vector<Block*> chain() override { return encoder_->chain(); }
   at::Tensor tied_weight() override {
-    return head_for_ == EncoderHead::kTokens ? encoder_->word_embedding() : at::Tensor();
+    return has_token_head() ? encoder_->word_embedding() : at::Tensor();
   }
   torch::nn::Module& module() override { return *net_; }
   const char* default_task() const override { return task_of(head_for_, classifier_task_); }
@@ -248,6 +278,7 @@ class ModernBert final : public BatchModel, public BlockChain, public InputSpec 
   void initialise();
 
   ModernBertOptions options_;
+  TensorRanksPtr ranks_;
   EncoderHead head_for_;
   const char* classifier_task_;
   int64_t longest_;
@@ -260,6 +291,7 @@ class ModernBert final : public BatchModel, public BlockChain, public InputSpec 
 
 ModernBert::ModernBert(const ModernBertOptions& options, const ModelContext& context)
     : options_(options),
+      ranks_(context.tensor),
       head_for_(options.head.value_or(encoder_head_for(context.data))),
       classifier_task_(classifier_task(options.problem_type, context.data)) {
   const DataShape& data = context.data;
@@ -273,7 +305,8 @@ ModernBert::ModernBert(const ModernBertOptions& options, const ModelContext& con
                      *options.pad, vocab),
                 "set the tokenizer's padding token");
   }
-  encoder_ = net_->register_module("model", std::make_shared<ModernEncoder>(options, vocab));
+  encoder_ =
+      net_->register_module("model", std::make_shared<ModernEncoder>(options, vocab, ranks_));
   head_ = net_->register_module("head", std::make_shared<ModernHead>(options));
   if (head_for_ == EncoderHead::kTokens) {
     const auto decoder = net_->register_module("decoder", std::make_shared<torch::nn::Module>());
@@ -322,14 +355,29 @@ at::Tensor ModernBert::pooled(const at::Tensor& hidden, const Batch& batch) cons
 }
 
 at::Tensor ModernBert::forward_batch(const Batch& batch) {
+  if (has_token_head()) {
+    const at::Tensor scores = at::linear(token_features(batch), token_weight(), decoder_bias_);
+    return ranks_ ? ranks_->gather_features(scores, vocabulary().size) : scores;
+  }
   const at::Tensor hidden = encoder_->forward(batch);
   const bool of_text = head_for_ == EncoderHead::kClasses;
   const at::Tensor x = head_->forward(of_text ? pooled(hidden, batch) : hidden);
-  if (!classifier_) {
-    const auto bias = decoder_bias_.defined() ? std::optional(decoder_bias_) : std::nullopt;
-    return at::linear(x, encoder_->word_embedding(), bias);
-  }
   return classifier_->forward(at::dropout(x, options_.head_dropout, net_->is_training()));
+}
+
+/// As of BERT: the fused projections are divided for query, key and value, and for both factors of
+/// the MLP. The head below the classifier or the decoder is whole.
+TensorPlan ModernBert::tensor_plan(int64_t ranks) const {
+  using enum TensorStyle;
+  check_divides("num_heads", options_.num_heads, ranks);
+  TensorPlan plan = {{"model.embeddings.tok_embeddings", kEmbeddingRowwise},
+                     {"model.layers.*.attn.Wqkv", kColwise, 3},
+                     {"model.layers.*.attn.Wo", kRowwise},
+                     {"model.layers.*.mlp.Wi", kColwise, 2},
+                     {"model.layers.*.mlp.Wo", kRowwise}};
+  // With the embedding as its weight.
+  if (decoder_bias_.defined()) plan.push_back({"decoder", kColwise});
+  return plan;
 }
 
 const RegisterPretrained<ModernBert> modernbert;

@@ -165,8 +165,9 @@ class OptDecoder final : public DecoderBody {
 
  private:
   at::Tensor embedded(const at::Tensor& tokens, const at::Tensor& positions) override {
-    at::Tensor x = with_embedding_noise(words_->adapted(
-        padded_vocabulary_embedding(vocabulary(), words_->weight, tokens, pad_), tokens));
+    at::Tensor x = with_embedding_noise(
+        words_->adapted(padded_vocabulary_embedding(vocabulary(), words_->weight, tokens, pad_),
+                        own_part(ranks(), tokens, 1)));
     if (project_in_) x = project_in_->forward(x);
     const at::Tensor own = own_part(ranks(), positions, positions.dim() - 1);
     return x.add(positions_->forward(own.add(kOptFirstPosition)));

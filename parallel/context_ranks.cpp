@@ -200,9 +200,8 @@ class AllGatherRanks final : public GroupContextRanks {
     const at::Tensor own = places.slice(0, keys - chunk);
     at::Tensor mask = own.unsqueeze(1).ge(places);
     if (call.starts.defined()) {
-      const at::Tensor texts = call.starts.narrow(1, 0, keys);
-      const at::Tensor same = texts.slice(1, keys - chunk).unsqueeze(2).eq(texts.unsqueeze(1));
-      mask = same.logical_and(mask).unsqueeze(1);
+      const at::Tensor starts = call.starts.slice(1, keys - chunk, keys);
+      mask = starts.unsqueeze(2).le(places).logical_and(mask).unsqueeze(1);
     }
     const at::Tensor seen = all.narrow(2, 0, keys);
     return at::scaled_dot_product_attention(query, seen.select(3, 0), seen.select(3, 1), mask,
@@ -259,7 +258,8 @@ class UlyssesRanks final : public GroupContextRanks {
   }
 
   static at::Tensor mask_of(const at::Tensor& starts) {
-    return starts.unsqueeze(2).eq(starts.unsqueeze(1)).tril().unsqueeze(1);
+    const at::Tensor places = at::arange(starts.size(1), starts.options());
+    return starts.unsqueeze(2).le(places).tril().unsqueeze(1);
   }
 };
 

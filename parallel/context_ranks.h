@@ -25,6 +25,9 @@ struct ContextOptions {
   bool sequence_parallel = false;
 };
 
+/// In causal attention with ContextAttention::starts a query sees the keys from its own start to
+/// itself: those of its text, or of a window within it. Rows of `starts` may be one for all
+/// samples.
 std::shared_ptr<const ContextRanks> make_context_ranks(const std::shared_ptr<Communicator>& group,
                                                        const ContextOptions& options);
 

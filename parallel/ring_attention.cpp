@@ -51,8 +51,8 @@ struct Part {
   Visible visible;
 };
 
-/// Which keys of the sequence are visible: by the starts of texts of causal attention, or by
-/// ContextAttention::visible of full attention. Undefined: all that causality leaves.
+/// Which keys of the sequence are visible: by the first key of each query of causal attention, or
+/// by ContextAttention::visible of full attention. Undefined: all that causality leaves.
 struct RingMask {
   bool is_causal;
   at::Tensor by_position;
@@ -86,8 +86,7 @@ Part part_of(const Communicator& group, int64_t from, int64_t length, const Ring
   };
   const at::Tensor queries = positions(own).slice(0, part.first_query);
   const at::Tensor keys = positions(from).slice(0, 0, part.keys);
-  const auto texts = [&](const at::Tensor& at) { return starts.index_select(1, at); };
-  at::Tensor mask = texts(queries).unsqueeze(2).eq(texts(keys).unsqueeze(1));
+  at::Tensor mask = starts.index_select(1, queries).unsqueeze(2).le(keys);
   if (part.visible.causal) mask = mask.logical_and(queries.unsqueeze(1).ge(keys.unsqueeze(0)));
   part.visible.mask = mask.unsqueeze(1);
   return part;

@@ -117,8 +117,7 @@ class RegisterPretrained : Registration {
     if (!folder.empty()) check_label_order(folder, context.data.labels);
     if constexpr (HasLora<Options>) {
       if (options.lora.rank > 0) {
-        add_lora(*model, options.lora,
-                 {names, context.tensor != nullptr, section_of(sections.recipe, "lora")});
+        add_lora(*model, options.lora, {names, section_of(sections.recipe, "lora")});
       }
     }
     return model;

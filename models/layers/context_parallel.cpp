@@ -51,6 +51,17 @@ VisibleKeys visible_in_texts(const ContextRanksPtr& ranks, const at::Tensor& sta
   return {.ranks = ranks, .starts = padded(*ranks, starts, 1, kNoText)};
 }
 
+VisibleKeys visible_in_window(const VisibleKeys& visible, int64_t length, int64_t window,
+                              const at::TensorOptions& places) {
+  VisibleKeys near = visible;
+  const at::Tensor first = at::arange(visible.ranks->padded_length(length), places)
+                               .sub(window - 1)
+                               .clamp_min(0)
+                               .unsqueeze(0);
+  near.starts = visible.starts.defined() ? visible.starts.maximum(first) : first;
+  return near;
+}
+
 VisibleKeys visible_in_lengths(const ContextRanksPtr& ranks, const at::Tensor& lengths,
                                int64_t length, const at::TensorOptions& places) {
   VisibleKeys keys = {.ranks = ranks, .is_causal = false};

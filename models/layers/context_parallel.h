@@ -20,7 +20,8 @@ struct VisibleKeys {
   at::Tensor mask = {};
   /// The ranks that divide the sequence; null: none do.
   ContextRanksPtr ranks = nullptr;
-  /// See ContextAttention.
+  /// See ContextAttention; with a window, the first position that each token sees, int64 [batch or
+  /// 1, padded length].
   at::Tensor starts = {};
   bool is_causal = true;
   at::Tensor visible = {};
@@ -31,8 +32,13 @@ struct VisibleKeys {
 VisibleKeys visible_in_lengths(const ContextRanksPtr& ranks, const at::Tensor& lengths,
                                int64_t length, const at::TensorOptions& places);
 
-/// Attention of [batch, heads, positions, width]; keys and values may have fewer heads. The
-/// mask of `visible` has the window of `scores`, which ranks that divide sequences do not support.
+/// The keys of causal attention that a window of the last `window` tokens leaves, of `visible`
+/// with ranks; `places` is an integer tensor on the device.
+VisibleKeys visible_in_window(const VisibleKeys& visible, int64_t length, int64_t window,
+                              const at::TensorOptions& places);
+
+/// Attention of [batch, heads, positions, width]; keys and values may have fewer heads. `visible`
+/// has the window of `scores`. Ranks that divide sequences do not support their softcap and bias.
 at::Tensor attend(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                   const VisibleKeys& visible, const AttentionScores& scores);
 

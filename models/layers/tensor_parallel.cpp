@@ -5,6 +5,8 @@
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/linear.h>
 
+#include <algorithm>
+
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "kernels/product_type.h"
@@ -28,7 +30,14 @@ at::Tensor own_part(const TensorRanksPtr& ranks, const at::Tensor& x, int64_t di
 at::Tensor own_head(const TensorRanksPtr& ranks, const at::Tensor& x, int64_t count,
                     int64_t width) {
   if (!ranks || count >= ranks->size()) return x;
-  return x.narrow(2, ranks->rank() * count / ranks->size() * width, width);
+  return own_heads(*ranks, x, 2, {count, width});
+}
+
+at::Tensor own_heads(const TensorRanks& ranks, const at::Tensor& x, int64_t dim,
+                     const HeadSizes& heads) {
+  const int64_t own = std::max<int64_t>(heads.count / ranks.size(), 1);
+  const int64_t first = ranks.rank() * heads.count / ranks.size();
+  return x.narrow(dim, first * heads.width, own * heads.width);
 }
 
 std::unique_ptr<RandomScope> own_random_stream(const TensorRanksPtr& ranks, at::Device device,

@@ -32,6 +32,16 @@ at::Tensor own_part(const TensorRanksPtr& ranks, const at::Tensor& x, int64_t di
 /// one of this rank's queries; otherwise `x`, whose heads the ranks divide.
 at::Tensor own_head(const TensorRanksPtr& ranks, const at::Tensor& x, int64_t count, int64_t width);
 
+struct HeadSizes {
+  int64_t count;  ///< over all ranks
+  int64_t width;
+};
+
+/// Of all heads, count x width along `dim`, those of this rank: with fewer heads than ranks the one
+/// of its queries.
+at::Tensor own_heads(const TensorRanks& ranks, const at::Tensor& x, int64_t dim,
+                     const HeadSizes& heads);
+
 /// A random stream of this rank for what divides its activations, if `needed`.
 std::unique_ptr<RandomScope> own_random_stream(const TensorRanksPtr& ranks, at::Device device,
                                                bool needed);

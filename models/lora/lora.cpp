@@ -223,13 +223,8 @@ std::vector<std::string> also_trained(const LoraOptions& lora, const HfNames& na
 namespace {
 
 /// Throws Error (kRecipe) for an adapter that an embedding or a language model's head lacks.
-void check_vocabulary(const NamedLayer& layer, const LoraOptions& lora, const LoraPlace& place) {
+void check_vocabulary(const NamedLayer& layer, const LoraOptions& lora) {
   if (!layer.is_vocabulary) return;
-  if (place.is_divided) {
-    throw Error(ExitCode::kRecipe,
-                text("the adapter of '{}' does not support tensor parallelism", layer.name),
-                "set 'accelerator.parallelism.tp: 1', or take the layer out of 'target_modules'");
-  }
   if (!lora.dora && !lora.lora_bias) return;
   throw Error(ExitCode::kRecipe,
               text("'lora.{}' does not support {}", lora.dora ? "dora" : "lora_bias",
@@ -296,14 +291,13 @@ void check_tied_head(const std::vector<std::string>& patterns, const std::vector
 
 /// Adds the adapters. Returns the names of their layers. As in PEFT, a layer that `modules_to_save`
 /// lists is trained as a whole instead.
-std::set<std::string> adapt_layers(const std::vector<NamedLayer>& layers, const LoraOptions& lora,
-                                   const LoraPlace& place) {
+std::set<std::string> adapt_layers(const std::vector<NamedLayer>& layers, const LoraOptions& lora) {
   std::set<std::string> adapted;
   for (const NamedLayer& item : layers) {
     const auto fits = [&](const std::string& pattern) { return is_target(item, pattern); };
     if (std::none_of(lora.target_modules.begin(), lora.target_modules.end(), fits)) continue;
     if (lora.modules_to_save && matches_any(*lora.modules_to_save, item.name + ".weight")) continue;
-    check_vocabulary(item, lora, place);
+    check_vocabulary(item, lora);
     item.layer->adapt(lora.for_layer(item.name));
     adapted.insert(item.name);
   }
@@ -324,7 +318,7 @@ void add_lora(Model& model, const LoraOptions& lora, const LoraPlace& place) {
   }
   const std::vector<std::string> also = also_trained(lora, place.names);
   for (const Parameter& item : base) item.local.set_requires_grad(false);
-  const std::set<std::string> adapted = adapt_layers(layers, lora, place);
+  const std::set<std::string> adapted = adapt_layers(layers, lora);
   check_layer_patterns(lora, adapted, place.section);
   const std::string& table = place.names.tied_table;
   const bool trains_table =

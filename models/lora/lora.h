@@ -12,8 +12,7 @@ class Model;
 /// Properties of the model's family.
 struct LoraPlace {
   HfNames names;
-  bool is_divided;  ///< by tensor parallelism
-  Node section;     ///< the recipe's section, for errors
+  Node section;  ///< the recipe's section, for errors
 };
 
 /// Adds adapters to the layers that match `target_modules`, loads their weights if `lora` names a

@@ -2,7 +2,6 @@
 // encoder-decoder for the task seq2seq. Parameter names are Hugging Face's.
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/arange.h>
-#include <ATen/ops/linear.h>
 #include <torch/nn/init.h>
 
 #include <cmath>
@@ -17,7 +16,7 @@
 #include "models/layers/adapted_embedding.h"
 #include "models/layers/input_spec.h"
 #include "models/layers/sizes.h"
-#include "models/layers/tied_embedding.h"
+#include "models/layers/tensor_parallel.h"
 #include "models/t5/t5_options.h"
 #include "models/t5/t5_stack.h"
 
@@ -29,16 +28,18 @@ constexpr auto kT5 = "t5";
 /// Encoder, decoder and head, with initial weights.
 class T5Net final : public torch::nn::Module {
  public:
-  T5Net(int64_t vocab, const T5Options& options)
-      : is_tied_(options.tie_embeddings),
+  T5Net(int64_t vocab, const T5Options& options, const TensorRanksPtr& ranks)
+      : ranks_(ranks),
+        vocab_(vocab),
+        is_tied_(options.tie_embeddings),
         scale_(options.scales_outputs() ? 1 / std::sqrt(static_cast<double>(options.hidden_size))
                                         : 1) {
     const int64_t width = options.hidden_size;
     const torch::NoGradGuard no_grad;
     shared_ = register_module("shared", AdaptedEmbedding(vocab, width));
     torch::nn::init::normal_(shared_->weight, 0.0, options.initializer_factor);
-    encoder_ = register_module("encoder", std::make_shared<T5Stack>(options, false));
-    decoder_ = register_module("decoder", std::make_shared<T5Stack>(options, true));
+    encoder_ = register_module("encoder", std::make_shared<T5Stack>(options, false, ranks));
+    decoder_ = register_module("decoder", std::make_shared<T5Stack>(options, true, ranks));
     if (is_tied_) {
       tied_head_ = register_module("lm_head", TiedHead(width, vocab));
       return;
@@ -62,20 +63,25 @@ class T5Net final : public torch::nn::Module {
     return head_input(
         decoder_->decode_next(embedded(tokens), seen.positions(tokens), seen, known, source));
   }
+  DividedVocabulary vocabulary() const { return {ranks_.get(), vocab_}; }
+  bool adapts_tied_head() const { return tied_head_ && tied_head_->is_adapted(); }
   at::Tensor head_weight() {
     return adapter().widened_weight(head_ ? head_->weight : shared_->weight);
   }
 
  private:
   at::Tensor embedded(const at::Tensor& tokens) {
-    return is_tied_ ? shared_->adapted(tied_embedding(shared_->weight, tokens), tokens)
-                    : shared_->forward(tokens);
+    return shared_->adapted(vocabulary_embedding(vocabulary(), shared_->weight, tokens, is_tied_),
+                            tokens);
   }
   at::Tensor head_input(const at::Tensor& hidden) {
-    return adapter().widened_inputs(scale_ == 1 ? hidden : hidden.mul(scale_));
+    const at::Tensor scaled = scale_ == 1 ? hidden : hidden.mul(scale_);
+    return adapter().widened_inputs(enter(ranks_, scaled));
   }
   HeadAdapter adapter() const { return head_ ? head_->head_adapter() : tied_head_->head_adapter(); }
 
+  TensorRanksPtr ranks_;
+  int64_t vocab_;
   bool is_tied_;
   double scale_;
   AdaptedEmbedding shared_{nullptr};
@@ -92,15 +98,17 @@ at::Tensor visible_in(const Batch& batch) {
       .lt(batch.lengths.unsqueeze(1));
 }
 
-/// The decoder of one source.
-class T5Decoder final : public LanguageModel, public CachedDecoder {
+/// The decoder of one source, of a model that outlives it.
+class T5Decoder final : public LanguageModel, public CachedDecoder, public TensorParallel {
  public:
-  T5Decoder(std::shared_ptr<T5Net> net, at::Tensor source)
-      : net_(std::move(net)), source_(std::move(source)) {}
+  T5Decoder(const TensorParallel& model, std::shared_ptr<T5Net> net, at::Tensor source)
+      : model_(model), net_(std::move(net)), source_(std::move(source)) {}
 
   at::Tensor forward(const at::Tensor& tokens) override {
-    return at::linear(hidden(tokens), head_weight());
+    return vocabulary_logits(vocabulary(), hidden(tokens), head_weight());
   }
+  TensorPlan tensor_plan(int64_t ranks) const override { return model_.tensor_plan(ranks); }
+  DividedVocabulary vocabulary() const override { return net_->vocabulary(); }
   at::Tensor hidden(const at::Tensor& tokens) override { return net_->decode(tokens, source_, {}); }
   at::Tensor hidden_next(const at::Tensor& tokens, KeyValueCache& cache) override {
     return net_->decode_next(tokens, cache, known_, source_);
@@ -112,12 +120,13 @@ class T5Decoder final : public LanguageModel, public CachedDecoder {
   bool supports_ragged_rows() const override { return true; }
 
  private:
+  const TensorParallel& model_;
   std::shared_ptr<T5Net> net_;
   at::Tensor source_;  ///< [1, length, hidden_size]
   SourceCache known_;
 };
 
-class T5 final : public EncoderDecoder, public InputSpec {
+class T5 final : public EncoderDecoder, public TensorParallel, public InputSpec {
  public:
   static constexpr auto kName = kT5;
   static constexpr auto kSummary =
@@ -135,7 +144,7 @@ class T5 final : public EncoderDecoder, public InputSpec {
   static HfNames names(const T5Options& options) { return options.names(); }
 
   T5(const T5Options& options, const ModelContext& context)
-      : start_(options.decoder_start_token_id) {
+      : options_(options), start_(options.decoder_start_token_id) {
     const DataShape& data = context.data;
     require_tokens(kT5, data);
     const int64_t vocab = sufficient_size({kT5, "vocab_size", options.vocab_size, data.vocab});
@@ -145,11 +154,11 @@ class T5 final : public EncoderDecoder, public InputSpec {
           text("'decoder_start_token_id' is {}, and the model has {} tokens", start_, vocab),
           "name the padding token of the tokenizer");
     }
-    net_ = std::make_shared<T5Net>(vocab, options);
+    net_ = std::make_shared<T5Net>(vocab, options, context.tensor);
   }
 
   at::Tensor forward_batch(const Batch& batch) override {
-    return at::linear(hidden(batch), head_weight());
+    return vocabulary_logits(vocabulary(), hidden(batch), head_weight());
   }
   at::Tensor hidden(const Batch& batch) override {
     const at::Tensor visible = visible_in(batch);
@@ -157,9 +166,15 @@ class T5 final : public EncoderDecoder, public InputSpec {
     return net_->decode(decoder_inputs(batch.targets), source, visible);
   }
   at::Tensor head_weight() override { return net_->head_weight(); }
+  TensorPlan tensor_plan(int64_t ranks) const override {
+    TensorPlan plan = t5_tensor_plan(options_, ranks);
+    if (net_->adapts_tied_head()) plan.push_back({"lm_head", TensorStyle::kColwise});
+    return plan;
+  }
+  DividedVocabulary vocabulary() const override { return net_->vocabulary(); }
   int64_t start_token() const override { return start_; }
   std::unique_ptr<LanguageModel> decoder_of(const at::Tensor& source) override {
-    return std::make_unique<T5Decoder>(net_, net_->encode(source.unsqueeze(0), {}));
+    return std::make_unique<T5Decoder>(*this, net_, net_->encode(source.unsqueeze(0), {}));
   }
   torch::nn::Module& module() override { return *net_; }
   const char* default_task() const override { return "seq2seq"; }
@@ -181,6 +196,7 @@ class T5 final : public EncoderDecoder, public InputSpec {
     return shifted;
   }
 
+  T5Options options_;
   int64_t start_;
   std::shared_ptr<T5Net> net_;
 };

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "models/layers/sizes.h"
+#include "models/layers/tensor_parallel.h"
 #include "models/layers/transformer_schema.h"
 
 namespace accel {
@@ -227,6 +229,34 @@ void T5Options::to_config(const WeightShapes& shapes, nlohmann::json& config) co
   if (!config.contains("pad_token_id")) config["pad_token_id"] = decoder_start_token_id;
   config["dropout_rate"] = dropout;
   config["initializer_factor"] = initializer_factor;
+}
+
+TensorPlan t5_tensor_plan(const T5Options& options, int64_t ranks) {
+  using enum TensorStyle;
+  check_divides("num_heads", options.num_heads, ranks);
+  TensorPlan plan = {{"shared", kEmbeddingRowwise},
+                     {"encoder.relative_attention_bias", kRowwise},
+                     {"decoder.relative_attention_bias", kRowwise}};
+  const auto add = [&](const std::string& layer, std::initializer_list<const char*> inner,
+                       const char* outer) {
+    for (const char* const name : inner) plan.push_back({layer + name, kColwise});
+    plan.push_back({layer + outer, kRowwise});
+  };
+  for (const char* const attention :
+       {"encoder.block.*.layer.0.SelfAttention.", "decoder.block.*.layer.0.SelfAttention.",
+        "decoder.block.*.layer.1.EncDecAttention."}) {
+    add(attention, {"q", "k", "v"}, "o");
+  }
+  for (const char* const mlp :
+       {"encoder.block.*.layer.1.DenseReluDense.", "decoder.block.*.layer.2.DenseReluDense."}) {
+    if (options.is_gated_act) {
+      add(mlp, {"wi_0", "wi_1"}, "wo");
+    } else {
+      add(mlp, {"wi"}, "wo");
+    }
+  }
+  if (!options.tie_embeddings) plan.push_back({"lm_head", kColwise});
+  return plan;
 }
 
 HfNames T5Options::names() const {

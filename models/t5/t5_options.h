@@ -49,4 +49,8 @@ struct T5Options {
   HfNames names() const;
 };
 
+/// Heads of all attention and their columns of the tables of relative positions, the inner features
+/// of MLPs, and the vocabulary. Throws Error (kRecipe) for `ranks` that do not divide the heads.
+TensorPlan t5_tensor_plan(const T5Options& options, int64_t ranks);
+
 }  // namespace accel

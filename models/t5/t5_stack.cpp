@@ -74,14 +74,15 @@ at::Tensor T5Norm::forward(const at::Tensor& x) {
   return at::rms_norm(x, weight_.sizes(), weight_, epsilon_);
 }
 
-T5Attention::T5Attention(const T5Options& options)
-    : width_(options.per_head()), dropout_(options.dropout) {
+T5Attention::T5Attention(const T5Options& options, const TensorRanksPtr& ranks)
+    : ranks_(ranks), width_(options.per_head()), dropout_(options.dropout) {
   const int64_t width = options.hidden_size, inner = options.attended();
   const double factor = options.initializer_factor, deviation = factor * inverse_root(width);
   q_ = t5_linear(*this, "q", {width, inner}, factor * inverse_root(width * width_));
   k_ = t5_linear(*this, "k", {width, inner}, deviation);
   v_ = t5_linear(*this, "v", {width, inner}, deviation);
   o_ = t5_linear(*this, "o", {inner, width}, factor * inverse_root(inner));
+  o_->divide_inputs(ranks);
 }
 
 /// [batch, tokens, heads x width] to [batch, heads, tokens, width].
@@ -97,17 +98,19 @@ AttentionScores T5Attention::scores_with(const at::Tensor& bias) const {
   return {.scale = 1.0, .dropout = is_training() ? dropout_ : 0, .bias = bias};
 }
 
-at::Tensor T5Attention::to_itself(const at::Tensor& x, const at::Tensor& bias, LayerCache* seen) {
+at::Tensor T5Attention::to_itself(const at::Tensor& inputs, const at::Tensor& bias,
+                                  LayerCache* seen) {
+  const at::Tensor x = enter(ranks_, inputs);
   const at::Tensor query = by_head(q_->forward(x));
   const at::Tensor key = by_head(k_->forward(x));
   const at::Tensor value = by_head(v_->forward(x));
   const AttentionScores scores = scores_with(bias);
   if (seen) return joined(seen->attend(query, key, value, scores));
-  return joined(scored_attention({query, key, value, {}, /*is_causal=*/false}, scores));
+  return joined(attended(query, key, value, scores));
 }
 
 at::Tensor T5Attention::to_source(const at::Tensor& x, const T5Pass& pass, SourceKeys* known) {
-  const at::Tensor query = by_head(q_->forward(x));
+  const at::Tensor query = by_head(q_->forward(enter(ranks_, x)));
   SourceKeys keys = known ? *known : SourceKeys();
   if (!keys.key.defined()) {
     keys = {by_head(k_->forward(pass.source)), by_head(v_->forward(pass.source))};
@@ -116,27 +119,35 @@ at::Tensor T5Attention::to_source(const at::Tensor& x, const T5Pass& pass, Sourc
   // One source may have several targets.
   const at::Tensor key = keys.key.expand({query.size(0), -1, -1, -1});
   const at::Tensor value = keys.value.expand({query.size(0), -1, -1, -1});
-  return joined(scored_attention({query, key, value, {}, /*is_causal=*/false},
-                                 scores_with(pass.source_bias)));
+  return joined(attended(query, key, value, scores_with(pass.source_bias)));
 }
 
-T5Mlp::T5Mlp(const T5Options& options)
-    : activation_(options.activation), dropout_(options.dropout) {
+at::Tensor T5Attention::attended(const at::Tensor& query, const at::Tensor& key,
+                                 const at::Tensor& value, const AttentionScores& scores) const {
+  const auto stream = own_random_stream(ranks_, query.device(), scores.dropout > 0);
+  return scored_attention({query, key, value, {}, /*is_causal=*/false}, scores);
+}
+
+T5Mlp::T5Mlp(const T5Options& options, const TensorRanksPtr& ranks)
+    : ranks_(ranks), activation_(options.activation), dropout_(options.dropout) {
   const int64_t width = options.hidden_size, inner = options.inner();
   const double factor = options.initializer_factor, deviation = factor * inverse_root(width);
   const bool is_gated = options.is_gated_act;
   in_ = t5_linear(*this, is_gated ? "wi_0" : "wi", {width, inner}, deviation);
   if (is_gated) up_ = t5_linear(*this, "wi_1", {width, inner}, deviation);
   out_ = t5_linear(*this, "wo", {inner, width}, factor * inverse_root(inner));
+  out_->divide_inputs(ranks);
 }
 
-at::Tensor T5Mlp::forward(const at::Tensor& x) {
+at::Tensor T5Mlp::forward(const at::Tensor& inputs) {
+  const at::Tensor x = enter(ranks_, inputs);
   const at::Tensor inner = up_ ? gated(activation_, in_->forward(x), up_->forward(x))
                                : activate(activation_, in_->forward(x));
-  return out_->forward(at::dropout(inner, dropout_, is_training()));
+  return out_->forward(own_dropout(ranks_, inner, is_training() ? dropout_ : 0.0));
 }
 
-T5Block::T5Block(const T5Options& options, bool is_decoder) : dropout_(options.dropout) {
+T5Block::T5Block(const T5Options& options, bool is_decoder, const TensorRanksPtr& ranks)
+    : dropout_(options.dropout) {
   torch::nn::ModuleList layers;
   register_module("layer", layers);
   const auto add = [&](const char* name, std::shared_ptr<torch::nn::Module> part,
@@ -146,15 +157,15 @@ T5Block::T5Block(const T5Options& options, bool is_decoder) : dropout_(options.d
     layer->register_module("layer_norm", std::move(norm));
     layers->push_back(layer);
   };
-  attention_ = std::make_shared<T5Attention>(options);
+  attention_ = std::make_shared<T5Attention>(options, ranks);
   attention_norm_ = std::make_shared<T5Norm>(options);
   add("SelfAttention", attention_, attention_norm_);
   if (is_decoder) {
-    cross_attention_ = std::make_shared<T5Attention>(options);
+    cross_attention_ = std::make_shared<T5Attention>(options, ranks);
     cross_norm_ = std::make_shared<T5Norm>(options);
     add("EncDecAttention", cross_attention_, cross_norm_);
   }
-  mlp_ = std::make_shared<T5Mlp>(options);
+  mlp_ = std::make_shared<T5Mlp>(options, ranks);
   mlp_norm_ = std::make_shared<T5Norm>(options);
   add("DenseReluDense", mlp_, mlp_norm_);
 }
@@ -172,8 +183,9 @@ at::Tensor T5Block::forward(const at::Tensor& x, const T5Pass& pass, T5Cache cac
   return y.add(dropped(mlp_->forward(mlp_norm_->forward(y))));
 }
 
-T5Stack::T5Stack(const T5Options& options, bool is_decoder)
-    : is_decoder_(is_decoder),
+T5Stack::T5Stack(const T5Options& options, bool is_decoder, const TensorRanksPtr& ranks)
+    : ranks_(ranks),
+      is_decoder_(is_decoder),
       buckets_(options.relative_attention_num_buckets),
       max_distance_(options.relative_attention_max_distance),
       dropout_(options.dropout) {
@@ -187,7 +199,7 @@ T5Stack::T5Stack(const T5Options& options, bool is_decoder)
   torch::nn::ModuleList list;
   const int64_t count = is_decoder ? options.decoder_layers() : options.num_layers;
   for (int64_t i = 0; i < count; ++i) {
-    blocks_.push_back(std::make_shared<T5Block>(options, is_decoder));
+    blocks_.push_back(std::make_shared<T5Block>(options, is_decoder, ranks));
     list->push_back(blocks_.back());
   }
   register_module("block", list);
@@ -224,14 +236,14 @@ at::Tensor T5Stack::encode(const at::Tensor& x, const at::Tensor& visible) {
 at::Tensor T5Stack::decode(const at::Tensor& x, const at::Tensor& source,
                            const at::Tensor& visible) {
   const auto numbers = at::TensorOptions().dtype(at::kLong).device(x.device());
-  return run(x, {position_bias(at::arange(x.size(1), numbers), x.size(1)), source,
+  return run(x, {position_bias(at::arange(x.size(1), numbers), x.size(1)), enter(ranks_, source),
                  bias_of_source(visible)});
 }
 
 at::Tensor T5Stack::decode_next(const at::Tensor& x, const at::Tensor& positions,
                                 KeyValueCache& seen, SourceCache& known, const at::Tensor& source) {
   const int64_t keys = positions.max().item<int64_t>() + 1;
-  const T5Pass pass{position_bias(positions, keys), source, {}};
+  const T5Pass pass{position_bias(positions, keys), enter(ranks_, source), {}};
   known.resize(blocks_.size());
   at::Tensor y = dropped(x);
   for (size_t i = 0; i < blocks_.size(); ++i) {

@@ -11,6 +11,7 @@
 #include "core/api/block.h"
 #include "models/layers/adapted_linear.h"
 #include "models/layers/decoding.h"
+#include "models/layers/tensor_parallel.h"
 #include "models/t5/t5_options.h"
 
 namespace accel {
@@ -22,8 +23,9 @@ struct SourceKeys {
 
 /// What all blocks of a forward pass read.
 struct T5Pass {
-  at::Tensor bias;  ///< of self-attention, [1 or batch, heads, tokens, keys]; -inf: not visible
-  at::Tensor source = {};       ///< the encoder's output; undefined in the encoder
+  /// Of self-attention, [1 or batch, heads, tokens, keys]; -inf: not visible. Of this rank's heads.
+  at::Tensor bias;
+  at::Tensor source = {};       ///< the encoder's output, entered; undefined in the encoder
   at::Tensor source_bias = {};  ///< of cross-attention
 };
 
@@ -44,20 +46,23 @@ class T5Norm final : public torch::nn::Module {
   double epsilon_;
 };
 
-/// Attention without a scale of scores.
+/// Attention without a scale of scores; ranks of tensor parallelism divide its heads.
 class T5Attention final : public torch::nn::Module {
  public:
-  explicit T5Attention(const T5Options& options);
-  /// Of x [batch, tokens, hidden_size] to itself and to the tokens in `seen`; null: no cache.
-  at::Tensor to_itself(const at::Tensor& x, const at::Tensor& bias, LayerCache* seen);
+  T5Attention(const T5Options& options, const TensorRanksPtr& ranks);
+  /// Of [batch, tokens, hidden_size] to itself and to the tokens in `seen`; null: no cache.
+  at::Tensor to_itself(const at::Tensor& inputs, const at::Tensor& bias, LayerCache* seen);
   /// To the source of the pass. `known`: its keys and values, or where they go; null: no cache.
   at::Tensor to_source(const at::Tensor& x, const T5Pass& pass, SourceKeys* known);
 
  private:
   at::Tensor by_head(const at::Tensor& x) const;
   at::Tensor joined(const at::Tensor& heads);
+  at::Tensor attended(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                      const AttentionScores& scores) const;
   AttentionScores scores_with(const at::Tensor& bias) const;
 
+  TensorRanksPtr ranks_;
   int64_t width_;
   double dropout_;
   AdaptedLinear q_{nullptr}, k_{nullptr}, v_{nullptr}, o_{nullptr};
@@ -65,10 +70,11 @@ class T5Attention final : public torch::nn::Module {
 
 class T5Mlp final : public torch::nn::Module {
  public:
-  explicit T5Mlp(const T5Options& options);
-  at::Tensor forward(const at::Tensor& x);
+  T5Mlp(const T5Options& options, const TensorRanksPtr& ranks);
+  at::Tensor forward(const at::Tensor& inputs);
 
  private:
+  TensorRanksPtr ranks_;
   HfActivation activation_;
   double dropout_;
   AdaptedLinear in_{nullptr}, up_{nullptr}, out_{nullptr};  ///< `up_` of a gated MLP
@@ -76,7 +82,7 @@ class T5Mlp final : public torch::nn::Module {
 
 class T5Block final : public torch::nn::Module, public Block {
  public:
-  T5Block(const T5Options& options, bool is_decoder);
+  T5Block(const T5Options& options, bool is_decoder, const TensorRanksPtr& ranks);
   at::Tensor forward(const at::Tensor& x, const T5Pass& pass, T5Cache cache);
 
  private:
@@ -94,7 +100,7 @@ using SourceCache = std::vector<SourceKeys>;
 /// Blocks, their table of relative positions, and the last norm.
 class T5Stack final : public torch::nn::Module {
  public:
-  T5Stack(const T5Options& options, bool is_decoder);
+  T5Stack(const T5Options& options, bool is_decoder, const TensorRanksPtr& ranks);
 
   /// The encoder: embeddings [batch, length, hidden_size] to the same. `visible`: bool [batch,
   /// length], false for padding; undefined: all tokens.
@@ -111,6 +117,7 @@ class T5Stack final : public torch::nn::Module {
   at::Tensor dropped(const at::Tensor& x) const;
   at::Tensor run(const at::Tensor& x, const T5Pass& pass);
 
+  TensorRanksPtr ranks_;
   bool is_decoder_;
   int64_t buckets_, max_distance_;
   double dropout_;

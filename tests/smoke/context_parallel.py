@@ -135,8 +135,8 @@ def check_refused(scratch, report, recipes):
               "'cp' does not support 'neftune_noise_alpha' of the task 'causal_lm'"),
              ("noise on embeddings with sp", recipes / "tiny/chat.yaml", [*MESHES["sp2"], "task={type: causal_lm, neftune_noise_alpha: 5}"],
               "hint: leave one of them out, or divide the weights with 'fsdp'"),
-             ("a window", recipes / "tiny/llama.yaml", [*MESHES["cp2"], "model.sliding_window=4"],
-              "'cp' and 'sp' do not support 'sliding_window' of llama"),
+             ("capped scores", recipes / "tiny/llama.yaml", [*MESHES["cp2"], "model.attn_logit_softcapping=5"],
+              "'cp' and 'sp' do not support 'attn_logit_softcapping' of llama"),
              ("heads", "gpt.yaml", [rank_runs.on(3), "accelerator.parallelism.sp=3", "train.batch=16"],
               "'sp' 3 does not divide the model's 'num_heads' 4")]
     for name, recipe, words, message in cases:

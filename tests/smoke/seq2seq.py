@@ -28,6 +28,7 @@ checkpoint: {every: 6 steps}
 callbacks: [{type: generate, prompts: [four two], max_new_tokens: 6, temperature: 0}]
 """
 LOSS_ONLY = "task!={type: seq2seq}"
+TP = "accelerator.parallelism.tp=2"
 
 
 def check_ranks(scratch, report):
@@ -50,10 +51,26 @@ def check_ranks(scratch, report):
     train(scratch, report, "job.yaml", "lora", "model.lora={rank: 2}")
 
 
+def check_tensor_parallel(scratch, report):
+    """Ranks that divide heads and vocabulary generate the same targets; another mesh resumes their checkpoint."""
+    train(scratch, report, "job.yaml", "tp2", rank_runs.on(2), TP)
+    check_close(scratch, report, "one", "tp2")
+    rank_runs.check_texts(scratch, report, "one", "tp2")
+    one, two = (records(scratch, name, "eval") for name in ("one", "tp2"))
+    far = max(abs(a[key] - b[key]) / max(abs(a[key]), 1e-9) for a, b in zip(one, two) for key in a)
+    report.check(f"the evaluation of tp 2 is {far:.1e} from that of one", len(two) == 2 and far < 1e-4, f"{one} {two}")
+    short = ["train.until=4 steps", "checkpoint.every=4 steps", LOSS_ONLY, "model.dropout=0.2"]
+    train(scratch, report, "job.yaml", "tp2-short", rank_runs.on(2), TP, *short)
+    rank_runs.check_restored(scratch, report, "job.yaml", "tp2-short", "one-from-tp2", *short[2:])
+    rank_runs.check_restored(scratch, report, "job.yaml", "one-from-tp2", "tp2-again", rank_runs.on(2), TP, *short[2:])
+
+
 def check_refused(scratch, report):
-    for word, wanted in (("accelerator.parallelism.tp=2", "'tp'"), ("accelerator.parallelism.pp=2", "'pp'"),
+    for word, wanted in (("accelerator.parallelism.sequence_parallel=true", "'sequence_parallel'"),
+                         ("accelerator.parallelism.pp=2", "'pp'"),
                          ("accelerator.parallelism.cp=2", "'cp'"), ("accelerator.parallelism.sp=2", "'sp'")):
-        code, errors = scratch.call("job.yaml", "name=refused", rank_runs.on(2), word)
+        more = [TP] if "sequence" in word else []
+        code, errors = scratch.call("job.yaml", "name=refused", rank_runs.on(2), word, *more)
         report.check(f"{word} is refused by name", code == 2 and wanted in errors, f"exit {code}: {errors}")
     code, errors = scratch.call("job.yaml", "name=refused", rank_runs.on(2), "accelerator.fsdp.stage=3")
     report.check("sharded weights cannot generate in evaluations",
@@ -66,6 +83,9 @@ def check_meshes_of_verbs(scratch, report, folder):
     predict = ["predict", "runs/two", "--mesh", "--input", "few.jsonl"]
     alone = output_of(scratch, "predict", "runs/two", *predict[3:])
     report.check("two ranks predict what one does", output_of(scratch, *predict) == alone and '"row":12' in alone, alone)
+    of_tensor = ["predict", "runs/tp2", "--input", "few.jsonl"]
+    alone, divided = output_of(scratch, *of_tensor), output_of(scratch, *of_tensor, "--mesh")
+    report.check("so do two ranks of tp", alone == divided and '"row":12' in alone, divided)
     errors = output_of(scratch, *predict, "accelerator.fsdp.stage=3", LOSS_ONLY, "eval.metrics!=[perplexity]")
     report.check("sharded weights cannot generate in predict",
                  errors.startswith("exit 2") and "use stage 2" in errors, errors)
@@ -111,6 +131,7 @@ def main():
     report = rank_runs.runs.Report()
     with rank_runs.Scratch(sys.argv[1], JOB.replace("FOLDER", str(folder))) as scratch:
         check_ranks(scratch, report)
+        check_tensor_parallel(scratch, report)
         check_refused(scratch, report)
         check_meshes_of_verbs(scratch, report, folder)
         check_resumed(scratch, report)

@@ -27,8 +27,8 @@ struct LayerParameter {
 };
 
 LayerParameter split_layer(const std::string& parameter) {
-  static constexpr std::array<std::string_view, 4> kNames = {"lora_A.weight", "lora_B.weight",
-                                                             "weight", "bias"};
+  static constexpr std::array<std::string_view, 6> kNames = {
+      "lora_A.weight", "lora_B.weight", "lora_embedding_A", "lora_embedding_B", "weight", "bias"};
   for (const std::string_view name : kNames) {
     if (!parameter.ends_with("." + std::string(name))) continue;
     return {parameter.substr(0, parameter.size() - name.size() - 1), name};
@@ -48,7 +48,8 @@ TensorCut cut_of(const TensorPlanEntry& entry, std::string_view name, bool seque
       if (name == "lora_B.weight") return partial;
       return {.placements = {{Axis::kTensor, 1}}};
     case TensorStyle::kEmbeddingRowwise:
-      return rows();
+      if (name == "weight") return rows();
+      return sequence ? partial : whole;  // an adapter
     case TensorStyle::kReplicatedWithGradAllReduce:
       return partial;
     case TensorStyle::kSequenceParallel:

@@ -97,10 +97,11 @@ void check_hidden_tokens(const Job& job) {
 
 /// Tasks on whole sequences do not divide layers, experts or sequences over ranks.
 void check_whole_sequences(const Job& job) {
-  if (!dynamic_cast<const WholeSequences*>(job.task.get())) return;
-  const std::pair<const char*, int64_t> axes[] = {{"tp", job.mesh.tensor->world()},
-                                                  {"ep", job.mesh.expert->world()},
-                                                  {"pp", job.mesh.pipeline->world()}};
+  const auto* task = dynamic_cast<const WholeSequences*>(job.task.get());
+  if (!task) return;
+  const int64_t tensor = task->needs_whole_logits() ? job.mesh.tensor->world() : 1;
+  const std::pair<const char*, int64_t> axes[] = {
+      {"tp", tensor}, {"ep", job.mesh.expert->world()}, {"pp", job.mesh.pipeline->world()}};
   for (const auto& [option, world] : axes) {
     if (world == 1) continue;
     refuse_at(

@@ -13,10 +13,12 @@ class AdapterReference {
   virtual bool uses_adapter_reference() const = 0;
 };
 
-/// Implemented by tasks that need whole sequences and whole logits on each rank.
+/// Implemented by tasks that need whole sequences on each rank.
 class WholeSequences {
  public:
   virtual ~WholeSequences() = default;
+  /// False: the ranks of `tp` may divide the vocabulary of the logits.
+  virtual bool needs_whole_logits() const { return true; }
 };
 
 /// Implemented by tasks that may compare the samples of a micro-batch with each other.

@@ -61,6 +61,7 @@ class Seq2Seq final : public Task, public WholeSequences, public GeneratesTarget
   }
 
   double weight(const Batch& batch) const override { return counted_targets(batch); }
+  bool needs_whole_logits() const override { return false; }
 
   /// As transformers' model: the mean over the target tokens of a batch.
   at::Tensor loss(Model& model, const Batch& batch) override {
@@ -69,7 +70,8 @@ class Seq2Seq final : public Task, public WholeSequences, public GeneratesTarget
     // The mean over no tokens is NaN, which must not reach the weights.
     if (weight(batch) == 0) return head.hidden.to(at::kFloat).sum().mul(0);
     const int64_t chunk = chunk_for(head);
-    if (chunk < head.targets.numel() || has_cuda_vocabulary_loss(head.targets.device())) {
+    if (chunk < head.targets.numel() || head.vocabulary.ranks ||
+        has_cuda_vocabulary_loss(head.targets.device())) {
       return chunked_cross_entropy(head, chunk);
     }
     return cross_entropy(logits_of(head), head.targets, kIgnoredTarget);
@@ -109,9 +111,11 @@ class Seq2Seq final : public Task, public WholeSequences, public GeneratesTarget
 
  private:
   static VocabularyHead head_of(EncoderDecoder& model, const Batch& batch) {
+    const auto* divided = dynamic_cast<const TensorParallel*>(&model);
     return {.hidden = model.hidden(batch).flatten(0, 1),
             .weight = model.head_weight(),
-            .targets = batch.targets.flatten()};
+            .targets = batch.targets.flatten(),
+            .vocabulary = divided ? divided->vocabulary() : DividedVocabulary()};
   }
   static at::Tensor logits_of(const VocabularyHead& head) {
     return at::linear(head.hidden, head.weight).to(at::kFloat);

@@ -75,13 +75,24 @@ TEST(LlamaOptionsTest, TheTensorPlanHasTheNormsOfTheBlock) {
   EXPECT_EQ(norms(), 3);
   options.sandwich_norms = true;
   EXPECT_EQ(norms(), 5);
+}
+
+TEST(LlamaOptionsTest, TheTensorPlanDividesFusedProjectionsOfEqualBlocks) {
+  LlamaOptions options;
   options.fused_projections = true;
-  try {
-    llama_tensor_plan(options, 2);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "'tp' does not support 'fused_projections' of llama");
-  }
+  const auto entry = [&](const std::string& layer) {
+    for (const auto& item : llama_tensor_plan(options, 2)) {
+      if (item.layer == "model.layers.*." + layer) return item;
+    }
+    return TensorPlanEntry{"none", TensorStyle::kSequenceParallel, 0};
+  };
+  EXPECT_EQ(entry("self_attn.qkv_proj").style, TensorStyle::kColwise);
+  EXPECT_EQ(entry("self_attn.qkv_proj").blocks, 3);
+  EXPECT_EQ(entry("mlp.gate_up_proj").style, TensorStyle::kColwise);
+  EXPECT_EQ(entry("mlp.gate_up_proj").blocks, 2);
+  EXPECT_EQ(entry("mlp.gate_proj").layer, "none");
+  options.num_kv_heads = {2};
+  EXPECT_EQ(entry("self_attn.qkv_proj").style, TensorStyle::kReplicatedWithGradAllReduce);
 }
 
 }  // namespace

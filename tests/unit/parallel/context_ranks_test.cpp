@@ -59,7 +59,7 @@ struct Call {
   }
 };
 
-enum class Seen { kCausal, kPacked, kAll, kLengths };
+enum class Seen { kCausal, kPacked, kWindow, kPackedWindow, kAll, kLengths };
 
 std::vector<at::Tensor> whole_results(const Sizes& sizes, const std::optional<at::Tensor>& mask,
                                       bool is_causal) {
@@ -77,6 +77,24 @@ at::Tensor starts_of_texts(int64_t length) {
   return at::stack({first, places.ge(6).to(at::kLong).mul(6)});
 }
 
+bool has_texts(Seen seen) {
+  return seen == Seen::kPacked || seen == Seen::kPackedWindow;
+}
+
+bool has_window(Seen seen) {
+  return seen == Seen::kWindow || seen == Seen::kPackedWindow;
+}
+
+/// The first key that each position sees; undefined: that of the sequence.
+at::Tensor first_keys(Seen seen, int64_t length) {
+  constexpr int64_t kWindow = 3;
+  const at::Tensor first = at::arange(length).sub(kWindow - 1).clamp_min(0).unsqueeze(0);
+  if (seen == Seen::kWindow) return first;
+  if (!has_texts(seen)) return {};
+  const at::Tensor starts = starts_of_texts(length);
+  return has_window(seen) ? starts.maximum(first) : starts;
+}
+
 /// Two rows with these lengths: positions below them in `length`, bool [2, length].
 at::Tensor below_lengths(int64_t first, int64_t second, int64_t length) {
   return at::arange(length).unsqueeze(0).lt(at::tensor({first, second}).unsqueeze(1));
@@ -85,14 +103,18 @@ at::Tensor below_lengths(int64_t first, int64_t second, int64_t length) {
 /// The mask of attention in one process.
 std::optional<at::Tensor> whole_mask(Seen seen, int64_t length) {
   const at::Tensor starts = starts_of_texts(length);
-  if (seen == Seen::kPacked) return starts.unsqueeze(2).eq(starts.unsqueeze(1)).tril().unsqueeze(1);
+  const at::Tensor same = starts.unsqueeze(2).eq(starts.unsqueeze(1)).tril().unsqueeze(1);
+  const at::Tensor near = at::ones({length, length}, at::kBool).tril().triu(-2);
+  if (seen == Seen::kPacked) return same;
+  if (seen == Seen::kWindow) return near;
+  if (seen == Seen::kPackedWindow) return same.logical_and(near);
   if (seen != Seen::kLengths) return std::nullopt;
   return below_lengths(3, length, length).unsqueeze(1).unsqueeze(1);
 }
 
 void check(ContextMethod method, int64_t ranks, const Sizes& sizes, Seen seen) {
-  const bool packed = seen == Seen::kPacked, is_causal = packed || seen == Seen::kCausal;
-  const at::Tensor starts = packed ? starts_of_texts(sizes.length) : at::Tensor();
+  const at::Tensor starts = first_keys(seen, sizes.length);
+  const bool is_causal = starts.defined() || seen == Seen::kCausal;
   const std::vector<at::Tensor> wanted =
       whole_results(sizes, whole_mask(seen, sizes.length), seen == Seen::kCausal);
   on_ranks(ranks, [&](Communicator& group) {
@@ -101,8 +123,10 @@ void check(ContextMethod method, int64_t ranks, const Sizes& sizes, Seen seen) {
     context->check_heads(sizes.heads, sizes.kv_heads);
     const at::Tensor positions = context->own_positions(sizes.length);
     const int64_t more = context->padded_length(sizes.length) - sizes.length;
-    const at::Tensor padded =
-        packed ? at::cat({starts, at::full({2, more}, -1, at::kLong)}, 1) : at::Tensor();
+    at::Tensor padded;
+    if (starts.defined()) {
+      padded = at::cat({starts, at::full({starts.size(0), more}, -1, at::kLong)}, 1);
+    }
     at::Tensor visible;  // padding is not
     if (!is_causal && (more > 0 || seen == Seen::kLengths)) {
       visible = below_lengths(seen == Seen::kLengths ? 3 : sizes.length, sizes.length,
@@ -127,7 +151,8 @@ TEST(ContextRanksTest, EveryMethodHasTheOutputAndGradientsOfWholeAttention) {
   for (const ContextMethod method :
        {ContextMethod::kRing, ContextMethod::kAllGather, ContextMethod::kUlysses}) {
     for (const int64_t ranks : {2, 4}) {
-      for (const Seen seen : {Seen::kCausal, Seen::kPacked, Seen::kAll, Seen::kLengths}) {
+      for (const Seen seen : {Seen::kCausal, Seen::kPacked, Seen::kWindow, Seen::kPackedWindow,
+                              Seen::kAll, Seen::kLengths}) {
         check(method, ranks, {.heads = 4, .kv_heads = 4, .length = 16}, seen);
         check(method, ranks, {.heads = 4, .kv_heads = 2, .length = 13}, seen);
         check(method, ranks, {.heads = 8, .kv_heads = 1, .length = 9}, seen);

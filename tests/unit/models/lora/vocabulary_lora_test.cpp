@@ -123,21 +123,6 @@ TEST(VocabularyLoraTest, VariantsOfLinearLayersAreRefused) {
       "'lora.dora' does not support the head of a language model");
 }
 
-TEST(VocabularyLoraTest, TensorParallelismIsRefused) {
-  const auto model = build<Model>(kLlama + std::string("tie_embeddings: true}"), five_tokens());
-  LoraOptions lora;
-  lora.rank = 2;
-  lora.target_modules = {"*embed_tokens"};
-  HfNames names = {"model."};
-  try {
-    add_lora(*model, lora, {names, /*is_divided=*/true, {Node::Map{}, {}}});
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_STREQ(error.what(),
-                 "the adapter of 'model.embed_tokens' does not support tensor parallelism");
-  }
-}
-
 TEST(VocabularyLoraTest, ATiedHeadIsTrainedWithItsTableOrNotAtAll) {
   const auto message = [](const std::string& options) {
     return complaint<Model>(kLlama + options, five_tokens());

@@ -19,6 +19,8 @@ const TensorPlan kPlan = {{"embed", kEmbeddingRowwise},
 
 std::vector<Parameter> parameters() {
   return {{"embed.weight", at::zeros({7, 4})},
+          {"embed.lora_embedding_A", at::zeros({2, 7})},
+          {"embed.lora_embedding_B", at::zeros({4, 2})},
           {"layers.0.qkv.weight", at::zeros({12, 4})},
           {"layers.0.qkv.bias", at::zeros({12})},
           {"layers.0.qkv.lora_A.weight", at::zeros({2, 4})},
@@ -48,6 +50,9 @@ TEST(TensorCutsTest, LayersAndTheirAdaptersFollowThePlan) {
   for (const bool sequence : {false, true}) {
     const auto cuts = tensor_cuts(parameters(), kPlan, 2, sequence);
     EXPECT_EQ(text_of(cuts, "embed.weight"), "[7, 4] rows");
+    for (const char* const adapter : {"embed.lora_embedding_A", "embed.lora_embedding_B"}) {
+      EXPECT_EQ(text_of(cuts, adapter), sequence ? "partial" : "whole");
+    }
     EXPECT_EQ(text_of(cuts, "layers.0.qkv.weight"), "[12, 4] rows in 3");
     EXPECT_EQ(text_of(cuts, "layers.0.qkv.bias"), "[12] rows in 3");
     EXPECT_EQ(text_of(cuts, "layers.0.qkv.lora_A.weight"), "partial");

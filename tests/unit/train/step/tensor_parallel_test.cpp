@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <map>
 #include <mutex>
 #include <string>
@@ -20,17 +21,22 @@ namespace {
 
 constexpr int64_t kSteps = 10;
 
+constexpr auto kAddition =
+    "\ndata: {train: {type: synthetic/addition, length: 48}, eval: {type: synthetic/addition, "
+    "length: "
+    "10}";
+
 struct Case {
   std::string model;
   std::string more = {};      ///< further lines of the recipe
   std::string parallel = {};  ///< further options of `parallelism`
   MeshSizes sizes = {.tensor = 2};
+  std::string data = kAddition;
 };
 
 std::string recipe_of(const Case& of, bool divided) {
-  std::string text = "model: " + of.model +
-                     "\ndata: {train: {type: synthetic/addition, length: 48}, eval: {type: "
-                     "synthetic/addition, length: 10}, loader: {workers: 0}}\n"
+  std::string text = "model: " + of.model + of.data +
+                     ", loader: {workers: 0}}\n"
                      "optimizer: {type: adamw, lr: 0.003}\n"
                      "eval: {batch: 4}\n"
                      "train: {until: 20 steps, batch: 8, micro_batch: 2, max_grad_norm: 0.5" +
@@ -154,6 +160,17 @@ TEST(TensorParallelTest, LlamaWithBiasesNormsOfHeadsAndATiedEmbedding) {
   }
 }
 
+TEST(TensorParallelTest, LlamaWithFusedProjections) {
+  const std::string model = std::string(kLlama) + ", fused_projections: true";
+  const std::string lora = ", lora: {rank: 3, target_modules: ['*_proj']}";
+  for (const std::string& options :
+       {std::string(", intermediate_size: 35"), std::string(", num_kv_heads: 2"),
+        ", num_kv_heads: 1" + lora, lora}) {
+    expect_as_one_process({.model = model + options + "}", .parallel = kSequence});
+  }
+  expect_as_one_process({.model = model + ", num_kv_heads: 2}", .sizes = {.tensor = 4}});
+}
+
 TEST(TensorParallelTest, AdaptersOfDividedLayers) {
   const std::string lora = ", lora: {rank: 3, target_modules: ['*.c_attn', '*.c_proj', '*.c_fc']}}";
   const std::string llama_lora =
@@ -162,6 +179,55 @@ TEST(TensorParallelTest, AdaptersOfDividedLayers) {
     expect_as_one_process({.model = kGpt + lora, .parallel = sequence});
     expect_as_one_process({.model = kLlama + llama_lora, .parallel = sequence});
   }
+}
+
+TEST(TensorParallelTest, Encoders) {
+  const std::string sizes = ", num_layers: 2, num_heads: 4, hidden_size: 32, head: tokens";
+  for (const std::string& options :
+       {"modernbert" + sizes + ", local_attention: 4, pad: 0, decoder_bias: false",
+        "modernbert" + sizes + ", layer_types: [sliding_attention], local_attention: 2, " +
+            "intermediate_size: 35, attention_bias: true, mlp_bias: true, lora: {rank: 3, " +
+            "target_modules: ['*.Wqkv', '*.Wi', '*.Wo']}",
+        "electra" + sizes + ", dropout: 0, embedding_size: 12",
+        "deberta" + sizes + ", dropout: 0, relative: {share_projections: false}"}) {
+    expect_as_one_process({.model = "{type: " + options + "}"});
+  }
+}
+
+std::string numbers(const std::string& file) {
+  const std::string folder = std::string(std::getenv("ACCEL_SOURCE_DIR")) + "/recipes/tiny/data/";
+  return "{type: text_to_text, path: " + folder + file + ", tokenizer: " + folder +
+         "numbers_tokenizer.json, max_source_length: 8, max_target_length: 8}";
+}
+
+TEST(TensorParallelTest, AdaptersOfTheVocabulary) {
+  const std::string lora = ", lora: {rank: 3, target_modules: ['*.wte', '*.wpe', lm_head]}}";
+  const std::string llama_lora = "lora: {rank: 3, target_modules: ['*.embed_tokens', lm_head]}}";
+  expect_as_one_process({.model = kGpt + lora, .parallel = kSequence});
+  expect_as_one_process({.model = kLlama + (", " + llama_lora)});
+  expect_as_one_process({.model = kLlama + (", tie_embeddings: true, " + llama_lora),
+                         .parallel = kSequence,
+                         .sizes = {.shard = 2, .tensor = 2}});
+}
+
+TEST(TensorParallelTest, EncoderDecoders) {
+  const std::string data =
+      "\ndata: {train: " + numbers("numbers.jsonl") + ", eval: " + numbers("numbers_eval.jsonl");
+  const std::string sizes =
+      "{type: t5, num_layers: 2, num_heads: 4, hidden_size: 32, relative_attention_num_buckets: 8";
+  const std::string lora =
+      ", tie_embeddings: false, lora: {rank: 3, target_modules: ['*.q', "
+      "'*.v', '*.wo']}";
+  const std::string gated =
+      ", is_gated_act: true, activation: gelu_new, head_dim: 6, tie_embeddings: false, "
+      "intermediate_size: 35, initializer_factor: 0.3";
+  for (const std::string& more : {gated, lora}) {
+    expect_as_one_process({.model = sizes + more + "}", .data = data});
+  }
+  expect_as_one_process({.model = sizes + ", num_decoder_layers: 1}",
+                         .more = ", activation_checkpointing: blocks",
+                         .sizes = {.shard = 2, .tensor = 2},
+                         .data = data});
 }
 
 TEST(TensorParallelTest, RecomputedBlocks) {
@@ -227,6 +293,18 @@ TEST(ExpertParallelTest, SharedExpertsAreOnAllRanksOfExperts) {
     expect_as_one_process({.model = model,
                            .parallel = kSequence,
                            .sizes = {.replicate = 2, .tensor = 2, .expert = 2}});
+  }
+}
+
+TEST(ContextParallelTest, SlidingWindows) {
+  const std::string windows[] = {", num_kv_heads: 2, sliding_window: 3}",
+                                 ", sliding_window: 4, layer_types: [sliding_attention, "
+                                 "full_attention], local_rope_theta: 100.0}"};
+  for (const char* method : {", cp: 2", ", cp: 2, cp_comm_strategy: ring", ", sp: 2"}) {
+    for (const std::string& window : windows) {
+      expect_as_one_process(
+          {.model = kLlama + window, .parallel = method, .sizes = {.context = 2}});
+    }
   }
 }
 
