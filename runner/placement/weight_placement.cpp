@@ -196,6 +196,12 @@ std::vector<MappedRange> ranges_of(const std::vector<Parameter>& weights) {
   return mapped_ranges(std::move(bytes));
 }
 
+std::vector<at::Tensor> tensors_of(const std::vector<Parameter>& weights) {
+  std::vector<at::Tensor> tensors;
+  for (const Parameter& item : weights) tensors.push_back(item.local);
+  return tensors;
+}
+
 /// The weights on the disk: those of blocks, then those of the head, and others.
 struct DiskWeights {
   std::vector<StreamedUnit> units;
@@ -215,7 +221,7 @@ DiskWeights disk_weights(Model& model, const DeviceMap& map,
   for (const BlockParameters& block : blocks_of(model)) {
     for (const Parameter& item : block.parameters) in_blocks.insert(item.name);
     const std::vector<Parameter> own = on_disk(block.parameters);
-    if (!own.empty()) out.units.push_back({block.block, ranges_of(own)});
+    if (!own.empty()) out.units.push_back({block.block, ranges_of(own), tensors_of(own)});
   }
   auto* chain = dynamic_cast<BlockChain*>(&model);
   std::vector<Parameter> head, rest;
@@ -228,7 +234,9 @@ DiskWeights disk_weights(Model& model, const DeviceMap& map,
     const bool is_head = after_blocks || (tied.defined() && item.local.is_same(tied));
     (is_head ? head : rest).push_back(item);
   }
-  if (!out.units.empty() && !head.empty()) out.units.push_back({nullptr, ranges_of(head)});
+  if (!out.units.empty() && !head.empty()) {
+    out.units.push_back({nullptr, ranges_of(head), tensors_of(head)});
+  }
   if (out.units.empty()) rest.insert(rest.end(), head.begin(), head.end());
   out.rest = ranges_of(rest);
   return out;
