@@ -32,6 +32,11 @@ uintptr_t address_of(const std::byte* byte) {
   return reinterpret_cast<uintptr_t>(byte);
 }
 
+void advise(std::span<const std::byte> pages, int advice) {
+  if (pages.empty()) return;
+  ::madvise(const_cast<std::byte*>(pages.data()), pages.size(), advice);
+}
+
 /// A line of /proc/self/maps.
 struct Mapping {
   uintptr_t begin = 0, end = 0;
@@ -124,15 +129,23 @@ int64_t MappedRange::block_bytes() const {
   return static_cast<int64_t>(blocks_of(end - block_offset()));
 }
 
+std::span<const std::byte> MappedRange::whole_pages() const {
+  const uintptr_t address = address_of(bytes.data());
+  const uintptr_t begin = (address + page_bytes() - 1) / page_bytes() * page_bytes();
+  const uintptr_t end = (address + bytes.size()) / page_bytes() * page_bytes();
+  if (begin >= end) return {};
+  return bytes.subspan(begin - address, end - begin);
+}
+
+void MappedRange::expect_random_access() const {
+  advise(whole_pages(), MADV_RANDOM);
+}
+
 void MappedRange::drop() const {
-  // Pages at the ends may hold bytes of others.
-  const uintptr_t begin =
-      (address_of(bytes.data()) + page_bytes() - 1) / page_bytes() * page_bytes();
-  const uintptr_t end = (address_of(bytes.data()) + bytes.size()) / page_bytes() * page_bytes();
-  if (begin >= end) return;
-  ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
-  const auto skipped = static_cast<int64_t>(begin - address_of(bytes.data()));
-  file->evict(offset + skipped, static_cast<int64_t>(end - begin));
+  const std::span<const std::byte> pages = whole_pages();
+  if (pages.empty()) return;
+  advise(pages, MADV_DONTNEED);
+  file->evict(offset + (pages.data() - bytes.data()), static_cast<int64_t>(pages.size()));
 }
 
 std::vector<MappedRange> mapped_ranges(std::vector<std::span<const std::byte>> bytes) {

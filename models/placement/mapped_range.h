@@ -20,8 +20,14 @@ struct MappedRange {
   /// The range with the rest of its first and last block of the file.
   int64_t block_offset() const;
   int64_t block_bytes() const;
+  /// A page fault reads one page, instead of as much as the kernel reads ahead.
+  void expect_random_access() const;
   /// Unmaps the range's pages and evicts them from the page cache; later access reads the file.
   void drop() const;
+
+ private:
+  /// Pages at the ends may hold bytes of others.
+  std::span<const std::byte> whole_pages() const;
 };
 
 /// The files behind bytes in memory, by /proc/self/maps, sorted by address; neighbours are one

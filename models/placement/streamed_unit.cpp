@@ -31,6 +31,7 @@ MovableUnit::MovableUnit(StreamedUnit unit) : unit_(std::move(unit)), bytes_(uni
   std::set<const void*> seen;  // tied weights are one tensor
   int64_t begin = 0;
   for (const MappedRange& range : unit_.ranges) {
+    range.expect_random_access();  // of a tied head, by row
     const int64_t end = range.offset + static_cast<int64_t>(range.bytes.size());
     for (int64_t at = 0; at < range.block_bytes(); at += kPieceBytes) {
       const int64_t offset = range.block_offset() + at;

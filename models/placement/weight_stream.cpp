@@ -44,7 +44,10 @@ WeightStream::WeightStream(std::vector<StreamedUnit> units, std::vector<MappedRa
     hooks_.push_back(std::make_unique<Hooks>(*this, units_.size() - 1));
     added.block()->set_hooks(hooks_.back().get());
   }
-  for (const MappedRange& range : rest_) range.drop();
+  for (const MappedRange& range : rest_) {
+    range.expect_random_access();
+    range.drop();
+  }
   for (size_t i = 0; i < kReaders; ++i) readers_.emplace_back([this] { read_pieces(); });
 }
 
