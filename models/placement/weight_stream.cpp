@@ -13,11 +13,15 @@ double seconds_now() {
   return std::chrono::duration<double>(time).count();
 }
 
-/// Whole blocks of a file, and at least the largest unit.
+/// Whole blocks of a file, at least the largest unit and at most all of them.
 int64_t ring_bytes(const std::vector<StreamedUnit>& units, int64_t capacity) {
-  int64_t bytes = capacity / WeightFile::kBlock * WeightFile::kBlock;
-  for (const StreamedUnit& unit : units) bytes = std::max(bytes, unit.bytes());
-  return bytes;
+  int64_t largest = 0, all = 0;
+  for (const StreamedUnit& unit : units) {
+    largest = std::max(largest, unit.bytes());
+    all += unit.bytes();
+  }
+  const int64_t blocks = capacity / WeightFile::kBlock * WeightFile::kBlock;
+  return std::min(std::max(blocks, largest), all);
 }
 
 }  // namespace

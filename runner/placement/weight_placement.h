@@ -1,5 +1,5 @@
-// `--device-map` and `--max-memory`: placement of a trained model's weights in memory and on the
-// disk.
+// `--device-map`, `--max-memory` and `--offload`: placement of a trained model's weights in memory
+// and on the disk.
 #pragma once
 
 #include <memory>
@@ -20,7 +20,9 @@ struct PlacementFlags {
   std::string device_map;  ///< a name, or a file; "": as in memory, or `auto` with a limit
   std::string max_memory;  ///< "cpu=4GiB,disk=20GiB"
 
-  bool is_set() const { return !device_map.empty() || !max_memory.empty(); }
+  std::string offload;  ///< a folder; "": none
+
+  bool is_set() const { return !device_map.empty() || !max_memory.empty() || !offload.empty(); }
 };
 
 void add_placement_flags(CLI::App& verb, PlacementFlags& to);
@@ -33,6 +35,7 @@ struct PlacementRequest {
   std::string kind;                            ///< "auto", ..., or the file; "": none
   MaxMemory limits;                            ///< with the CPU
   std::map<std::string, std::string> devices;  ///< of a file
+  std::string offload;                         ///< a folder; "": none
 };
 PlacementRequest placement_request(const PlacementFlags& flags);
 
@@ -42,7 +45,8 @@ MaxMemory parse_max_memory(const std::string& list);
 /// The streaming of a placed model's weights, with its figures.
 class PlacedWeights {
  public:
-  /// Places the weights of `model`, which are in mapped files, and prints the table on standard
+  /// Places the weights of `model`, which are in mapped files, or with an offload folder may be
+  /// deferred, and prints the table on standard
   /// error. Null: nothing is on the disk. Throws Error(kRecipe) for limits that cannot be kept.
   static std::unique_ptr<PlacedWeights> place(Model& model, const PlacementRequest& request);
 

@@ -137,6 +137,13 @@ TEST_F(WeightStreamTest, HasRoomForTheLargestUnit) {
   EXPECT_EQ(stream.figures().peak_bytes, kUnitBytes);
 }
 
+TEST_F(WeightStreamTest, NeedsNoMoreThanAllUnits) {
+  WeightStream stream(units(), {}, int64_t{1} << 60);
+  pass();
+  pass();
+  EXPECT_EQ(stream.figures().peak_bytes, kUnits * kUnitBytes);
+}
+
 TEST_F(WeightStreamTest, LeavesTheBlocksWithoutHooks) {
   {
     const WeightStream stream(units(), {}, 2 * kUnitBytes);
