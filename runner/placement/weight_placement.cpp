@@ -159,7 +159,8 @@ bool continues(const std::string& before, const std::string& name) {
   return is_number(left) && is_number(right) && std::stoll(left) + 1 == std::stoll(right);
 }
 
-void print_table(const Placed& placed, const ModuleSizes& sizes, const std::string& kind) {
+void print_table(const Placed& placed, const ModuleSizes& sizes, const std::string& kind,
+                 std::ostream& to) {
   struct Row {
     std::string first, last, device;
     int64_t bytes;
@@ -176,11 +177,11 @@ void print_table(const Placed& placed, const ModuleSizes& sizes, const std::stri
       rows.push_back({name, name, found->second, bytes});
     }
   }
-  std::cerr << text("device map ({}):\n", kind);
+  to << text("device map ({}):\n", kind);
   for (const Row& row : rows) {
-    const std::string to = row.last == row.first ? "" : " to " + row.last;
-    const std::string name = row.first.empty() ? "the model" : row.first + to;
-    std::cerr << text("  {}  {}  {}\n", row.device, name, bytes_text(row.bytes));
+    const std::string end = row.last == row.first ? "" : " to " + row.last;
+    const std::string name = row.first.empty() ? "the model" : row.first + end;
+    to << text("  {}  {}  {}\n", row.device, name, bytes_text(row.bytes));
   }
 }
 
@@ -336,9 +337,52 @@ int64_t largest_unit(const PlacedModel& model, Model& of) {
   return largest;
 }
 
+/// Prints the table to `to`.
+Placed placed_model_of(Model& model, const std::vector<Parameter>& weights,
+                       const PlacementRequest& request, std::ostream& to) {
+  const PlacedModel tree = placed_model(model);
+  const ModuleSizes sizes(tree.root);
+  check_names(request.devices, tree.root);
+  DeviceMap given;
+  given.devices = request.devices;
+  Placed placed = request.devices.empty()
+                      ? inferred(tree, request, weights, largest_unit(tree, model))
+                      : placed_by(given, sizes, weights);
+  print_table(placed, sizes, request.kind, to);
+  check_limits(placed, request);
+  return placed;
+}
+
 }  // namespace
 
-void add_placement_flags(CLI::App& verb, PlacementFlags& to) {
+void print_placement(Model& model, const PlacementRequest& request, std::ostream& to,
+                     const std::function<double()>& disk_rate) {
+  const std::vector<Parameter> weights = parameters_of(model);
+  const Placed placed = placed_model_of(model, weights, request, to);
+  if (placed.on(kDiskDevice) == 0) {
+    to << "all weights are on the CPU: nothing is streamed\n";
+    return;
+  }
+  const DiskWeights disk = disk_weights(model, placed.map, weights);
+  const int64_t room = room_for(disk, placed, request);
+  int64_t bytes = 0;
+  for (const DiskUnit& unit : disk.units) bytes += unit.bytes();
+  to << "streamed: " << bytes_text(bytes) << " per token, at most " << bytes_text(room)
+     << " of them in memory\n";
+  const double rate = disk_rate();
+  if (rate == 0) {
+    to << "predicted: no seconds per token, the recipe has no 'weights' to measure the disk with\n";
+    return;
+  }
+  to << "predicted: at least " << static_cast<double>(bytes) / rate
+     << " s per token, at the disk's " << std::llround(rate / (1 << 20)) << " MiB/s\n";
+}
+
+double disk_rate_of(std::vector<std::span<const std::byte>> mapped) {
+  return sequential_rate(mapped_ranges(std::move(mapped)), kRateBytes);
+}
+
+void add_device_flags(CLI::App& verb, PlacementFlags& to) {
   verb.add_option("--device-map", to.device_map,
                   "place weights in memory and on the disk as Accelerate does: auto, balanced, "
                   "balanced_low_0, sequential, or a JSON file of modules and devices; weights on "
@@ -346,6 +390,10 @@ void add_placement_flags(CLI::App& verb, PlacementFlags& to) {
   verb.add_option("--max-memory", to.max_memory,
                   "bytes of weights by device, such as cpu=4GiB,disk=20GiB; default: the memory "
                   "that is available");
+}
+
+void add_placement_flags(CLI::App& verb, PlacementFlags& to) {
+  add_device_flags(verb, to);
   verb.add_option("--offload", to.offload,
                   "a folder for the weights on the disk, as Accelerate's: written if it does not "
                   "exist, else read; for weights that the model's files have in another type or "
@@ -407,17 +455,8 @@ PlacementRequest placement_request(const PlacementFlags& flags) {
 
 std::unique_ptr<PlacedWeights> PlacedWeights::place(Model& model, const PlacementRequest& request) {
   if (request.kind.empty()) return nullptr;
-  const PlacedModel tree = placed_model(model);
-  const ModuleSizes sizes(tree.root);
   const std::vector<Parameter> weights = parameters_of(model);
-  const int64_t largest = largest_unit(tree, model);
-  check_names(request.devices, tree.root);
-  DeviceMap given;
-  given.devices = request.devices;
-  const Placed placed = request.devices.empty() ? inferred(tree, request, weights, largest)
-                                                : placed_by(given, sizes, weights);
-  print_table(placed, sizes, request.kind);
-  check_limits(placed, request);
+  const Placed placed = placed_model_of(model, weights, request, std::cerr);
   if (placed.on(kDiskDevice) == 0) {
     if (!request.offload.empty()) {
       throw Error(ExitCode::kRecipe, "'--offload' has nothing to do: all weights are on the CPU",

@@ -2,8 +2,13 @@
 // and on the disk.
 #pragma once
 
+#include <cstddef>
+#include <functional>
+#include <iosfwd>
 #include <memory>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "models/placement/device_map.h"
 #include "models/placement/weight_stream.h"
@@ -25,6 +30,9 @@ struct PlacementFlags {
   bool is_set() const { return !device_map.empty() || !max_memory.empty() || !offload.empty(); }
 };
 
+/// `--device-map` and `--max-memory`.
+void add_device_flags(CLI::App& verb, PlacementFlags& to);
+/// Those and `--offload`.
 void add_placement_flags(CLI::App& verb, PlacementFlags& to);
 
 /// Throws Error(kRecipe) for flags with `--mesh`.
@@ -41,6 +49,15 @@ PlacementRequest placement_request(const PlacementFlags& flags);
 
 /// "'--max-memory'" as DEVICE=SIZE,... Throws Error(kRecipe).
 MaxMemory parse_max_memory(const std::string& list);
+
+/// Prints where the weights of `model`, which may be fake, would be, with the bytes that a token
+/// reads and its seconds by `disk_rate`, in bytes a second; 0: unknown. Throws as
+/// PlacedWeights::place().
+void print_placement(Model& model, const PlacementRequest& request, std::ostream& to,
+                     const std::function<double()>& disk_rate);
+
+/// Bytes a second of reading these bytes of mapped files from the disk, at most 256 MiB of them.
+double disk_rate_of(std::vector<std::span<const std::byte>> mapped);
 
 /// The streaming of a placed model's weights, with its figures.
 class PlacedWeights {
