@@ -1,27 +1,27 @@
 #include "models/placement/mapped_range.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <sstream>
 #include <stdexcept>
 #include <string>
 
 #include "core/base/error.h"
-#include "core/base/owned_fd.h"
+#include "core/base/parallel.h"
+#include "models/placement/block_ring.h"
+#include "models/placement/weight_file.h"
 
 namespace accel {
 namespace {
 
-constexpr int kPopulateRead = 22;       // MADV_POPULATE_READ, Linux 5.14
 constexpr size_t kNeighbourGap = 4096;  // between tensors of one range
-constexpr size_t kRatePiece = size_t{4} << 20;
 
 uintptr_t page_bytes() {
   static const auto bytes = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
@@ -30,6 +30,11 @@ uintptr_t page_bytes() {
 
 uintptr_t address_of(const std::byte* byte) {
   return reinterpret_cast<uintptr_t>(byte);
+}
+
+void advise(std::span<const std::byte> pages, int advice) {
+  if (pages.empty()) return;
+  ::madvise(const_cast<std::byte*>(pages.data()), pages.size(), advice);
 }
 
 /// A line of /proc/self/maps.
@@ -66,32 +71,81 @@ const Mapping& mapping_of(const std::map<uintptr_t, Mapping>& mappings,
   return std::prev(after)->second;
 }
 
-}  // namespace
-
-void MappedRange::start_reading(size_t first, size_t count) const {
-  ::readahead(file->get(), offset + static_cast<int64_t>(first), count);
-}
-
-void MappedRange::read(size_t first, size_t count) const {
-  const uintptr_t begin = address_of(bytes.data()) + first;
-  const uintptr_t from = begin / page_bytes() * page_bytes();
-  const size_t length = begin + count - from;
-  if (::madvise(reinterpret_cast<void*>(from), length, kPopulateRead) == 0) return;
-  for (uintptr_t at = begin; at < begin + count; at += page_bytes()) {
-    static_cast<void>(*reinterpret_cast<const volatile std::byte*>(at));
+std::shared_ptr<const WeightFile> opened(const std::string& path) {
+  try {
+    return std::make_shared<const WeightFile>(path);
+  } catch (const IoError&) {
+    throw std::invalid_argument("the mapped file cannot be opened");
   }
 }
 
+/// `bytes`, rounded up to blocks of a file.
+size_t blocks_of(int64_t bytes) {
+  return static_cast<size_t>((bytes + WeightFile::kBlock - 1) / WeightFile::kBlock *
+                             WeightFile::kBlock);
+}
+
+/// Pieces of ranges, of which threads take one after another.
+class PieceQueue {
+ public:
+  PieceQueue(const std::vector<MappedRange>& ranges, int64_t limit) {
+    for (const MappedRange& range : ranges) {
+      for (int64_t at = 0; at < range.block_bytes() && bytes_ < limit; at += kPiece) {
+        const int64_t end = range.offset + static_cast<int64_t>(range.bytes.size());
+        const int64_t offset = range.block_offset() + at;
+        pieces_.push_back({range.file.get(), offset, std::min(kPiece, end - offset)});
+        bytes_ += pieces_.back().bytes;
+      }
+    }
+  }
+
+  int64_t bytes() const { return bytes_; }
+  void read_some(std::span<std::byte> to) {
+    for (size_t i = next_++; i < pieces_.size(); i = next_++) {
+      const Piece& piece = pieces_[i];
+      piece.file->read(piece.offset, to.first(blocks_of(piece.bytes)), piece.bytes);
+    }
+  }
+
+ private:
+  static constexpr auto kPiece = static_cast<int64_t>(kReadPiece);
+  struct Piece {
+    const WeightFile* file;
+    int64_t offset, bytes;
+  };
+  std::vector<Piece> pieces_;
+  std::atomic<size_t> next_ = 0;
+  int64_t bytes_ = 0;
+};
+
+}  // namespace
+
+int64_t MappedRange::block_offset() const {
+  return offset / WeightFile::kBlock * WeightFile::kBlock;
+}
+
+int64_t MappedRange::block_bytes() const {
+  const int64_t end = offset + static_cast<int64_t>(bytes.size());
+  return static_cast<int64_t>(blocks_of(end - block_offset()));
+}
+
+std::span<const std::byte> MappedRange::whole_pages() const {
+  const uintptr_t address = address_of(bytes.data());
+  const uintptr_t begin = (address + page_bytes() - 1) / page_bytes() * page_bytes();
+  const uintptr_t end = (address + bytes.size()) / page_bytes() * page_bytes();
+  if (begin >= end) return {};
+  return bytes.subspan(begin - address, end - begin);
+}
+
+void MappedRange::expect_random_access() const {
+  advise(whole_pages(), MADV_RANDOM);
+}
+
 void MappedRange::drop() const {
-  // Pages at the ends may hold bytes of others.
-  const uintptr_t begin =
-      (address_of(bytes.data()) + page_bytes() - 1) / page_bytes() * page_bytes();
-  const uintptr_t end = (address_of(bytes.data()) + bytes.size()) / page_bytes() * page_bytes();
-  if (begin >= end) return;
-  ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
-  const auto skipped = static_cast<int64_t>(begin - address_of(bytes.data()));
-  ::posix_fadvise(file->get(), offset + skipped, static_cast<int64_t>(end - begin),
-                  POSIX_FADV_DONTNEED);
+  const std::span<const std::byte> pages = whole_pages();
+  if (pages.empty()) return;
+  advise(pages, MADV_DONTNEED);
+  file->evict(offset + (pages.data() - bytes.data()), static_cast<int64_t>(pages.size()));
 }
 
 std::vector<MappedRange> mapped_ranges(std::vector<std::span<const std::byte>> bytes) {
@@ -99,15 +153,12 @@ std::vector<MappedRange> mapped_ranges(std::vector<std::span<const std::byte>> b
   std::sort(bytes.begin(), bytes.end(),
             [](const auto& a, const auto& b) { return a.data() < b.data(); });
   const std::map<uintptr_t, Mapping> mappings = file_mappings();
-  std::map<uintptr_t, std::shared_ptr<const OwnedFd>> files;
+  std::map<uintptr_t, std::shared_ptr<const WeightFile>> files;
   std::vector<MappedRange> out;
   for (const auto& item : bytes) {
     const Mapping& mapping = mapping_of(mappings, item);
     auto& file = files[mapping.begin];
-    if (!file) {
-      file = std::make_shared<const OwnedFd>(open_fd(mapping.path, O_RDONLY));
-      if (!*file) throw std::invalid_argument("the mapped file cannot be opened");
-    }
+    if (!file) file = opened(mapping.path);
     MappedRange* last = out.empty() ? nullptr : &out.back();
     const std::byte* end = last ? last->bytes.data() + last->bytes.size() : nullptr;
     if (last && last->file == file && item.data() <= end + kNeighbourGap) {
@@ -121,22 +172,19 @@ std::vector<MappedRange> mapped_ranges(std::vector<std::span<const std::byte>> b
 }
 
 double sequential_rate(const std::vector<MappedRange>& ranges, int64_t limit) {
-  std::vector<std::byte> buffer(kRatePiece);
-  int64_t done = 0;
   for (const MappedRange& range : ranges) range.drop();
-  const auto begin = std::chrono::steady_clock::now();
-  for (const MappedRange& range : ranges) {
-    for (size_t at = 0; at < range.bytes.size() && done < limit; at += kRatePiece) {
-      const size_t count = std::min(kRatePiece, range.bytes.size() - at);
-      const ssize_t read =
-          ::pread(range.file->get(), buffer.data(), count, range.offset + static_cast<int64_t>(at));
-      if (read <= 0) throw IoError("cannot read the weights' file");
-      done += read;
-    }
+  PieceQueue queue(ranges, limit);
+  const BlockRing buffers(static_cast<int64_t>(kReaders * kReadPiece));
+  std::vector<std::function<void()>> readers;
+  for (size_t i = 0; i < kReaders; ++i) {
+    const std::span<std::byte> own(buffers.data() + i * kReadPiece, kReadPiece);
+    std::fill(own.begin(), own.end(), std::byte(0));  // has memory before the clock starts
+    readers.emplace_back([&queue, own] { queue.read_some(own); });
   }
+  const auto begin = std::chrono::steady_clock::now();
+  parallel_invoke(true, readers);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
-  for (const MappedRange& range : ranges) range.drop();
-  return static_cast<double>(done) / seconds.count();
+  return static_cast<double>(queue.bytes()) / seconds.count();
 }
 
 }  // namespace accel

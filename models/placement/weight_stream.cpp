@@ -3,18 +3,28 @@
 #include <algorithm>
 #include <chrono>
 
+#include "models/placement/weight_file.h"
+
 namespace accel {
 namespace {
 
-constexpr size_t kPieceBytes = size_t{4} << 20;
+double seconds_now() {
+  const auto time = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration<double>(time).count();
+}
+
+/// Whole blocks of a file, at least the largest unit and at most all of them.
+int64_t ring_bytes(const std::vector<StreamedUnit>& units, int64_t capacity) {
+  int64_t largest = 0, all = 0;
+  for (const StreamedUnit& unit : units) {
+    largest = std::max(largest, unit.bytes());
+    all += unit.bytes();
+  }
+  const int64_t blocks = capacity / WeightFile::kBlock * WeightFile::kBlock;
+  return std::min(std::max(blocks, largest), all);
+}
 
 }  // namespace
-
-int64_t StreamedUnit::bytes() const {
-  int64_t sum = 0;
-  for (const MappedRange& range : ranges) sum += static_cast<int64_t>(range.bytes.size());
-  return sum;
-}
 
 class WeightStream::Hooks final : public BlockHooks {
  public:
@@ -29,16 +39,20 @@ class WeightStream::Hooks final : public BlockHooks {
 
 WeightStream::WeightStream(std::vector<StreamedUnit> units, std::vector<MappedRange> rest,
                            int64_t capacity)
-    : units_(std::move(units)), rest_(std::move(rest)), capacity_(capacity) {
-  for (size_t i = 0; i < units_.size(); ++i) {
-    capacity_ = std::max(capacity_, units_[i].bytes());
-    for (const MappedRange& range : units_[i].ranges) range.drop();
-    if (!units_[i].block) continue;
-    hooks_.push_back(std::make_unique<Hooks>(*this, i));
-    units_[i].block->set_hooks(hooks_.back().get());
+    : rest_(std::move(rest)), ring_(ring_bytes(units, capacity)) {
+  for (StreamedUnit& unit : units) {
+    units_.push_back(std::make_unique<MovableUnit>(std::move(unit)));
+    const MovableUnit& added = *units_.back();
+    added.drop();
+    if (!added.block()) continue;
+    hooks_.push_back(std::make_unique<Hooks>(*this, units_.size() - 1));
+    added.block()->set_hooks(hooks_.back().get());
   }
-  for (const MappedRange& range : rest_) range.drop();
-  reader_ = std::thread([this] { read_units(); });
+  for (const MappedRange& range : rest_) {
+    range.expect_random_access();
+    range.drop();
+  }
+  for (size_t i = 0; i < kReaders; ++i) readers_.emplace_back([this] { read_pieces(); });
 }
 
 WeightStream::~WeightStream() {
@@ -47,115 +61,118 @@ WeightStream::~WeightStream() {
     stops_ = true;
   }
   changed_.notify_all();
-  reader_.join();
-  for (const StreamedUnit& unit : units_) {
-    if (unit.block) unit.block->set_hooks(nullptr);
+  readers_.clear();
+  for (const auto& unit : units_) {
+    if (unit->block()) unit->block()->set_hooks(nullptr);
   }
-}
-
-double WeightStream::now() const {
-  const auto time = std::chrono::steady_clock::now().time_since_epoch();
-  return std::chrono::duration<double>(time).count();
 }
 
 StreamFigures WeightStream::figures() const {
   const std::lock_guard lock(mutex_);
-  return figures_;
+  StreamFigures out = figures_;
+  out.peak_bytes = ring_.peak();
+  return out;
 }
 
 void WeightStream::before(size_t unit) {
   std::unique_lock lock(mutex_);
-  if (began_ < 0) began_ = now();
+  if (began_ < 0) began_ = seconds_now();
   if (unit == 0) {
     ++figures_.passes;
     for (const MappedRange& range : rest_) range.drop();
-    if (head_in_use_) release(units_.size() - 1, lock);
+    if (head_in_use_) release(units_.size() - 1);
     head_in_use_ = false;
   }
-  if (unit != first_) restart_at(unit, lock);
-  wait_for(unit, lock);
+  if (loading_.empty() ? to_load_ != unit : loading_.front().unit != unit) restart_at(unit, lock);
+  use(unit, lock);
 }
 
 void WeightStream::after(size_t unit) {
   std::unique_lock lock(mutex_);
-  release(unit, lock);
+  release(unit);
   const size_t head = units_.size() - 1;
-  if (unit + 1 == head && !units_[head].block) {
-    wait_for(head, lock);
+  if (unit + 1 == head && !units_[head]->block()) {
+    use(head, lock);
     head_in_use_ = true;
   }
-  figures_.seconds = now() - began_;
+  figures_.seconds = seconds_now() - began_;
 }
 
-void WeightStream::wait_for(size_t unit, std::unique_lock<std::mutex>& lock) {
-  const double begin = now();
-  changed_.wait(lock, [&] { return first_ == unit && ready_ > 0; });
-  figures_.waited += now() - begin;
+void WeightStream::use(size_t unit, std::unique_lock<std::mutex>& lock) {
+  const double begin = seconds_now();
+  changed_.wait(lock,
+                [&] { return failure_ || (!loading_.empty() && loading_.front().unread == 0); });
+  if (failure_) std::rethrow_exception(failure_);
+  figures_.waited += seconds_now() - begin;
+  units_[unit]->move_to(loading_.front().region);
 }
 
-void WeightStream::release(size_t unit, std::unique_lock<std::mutex>& lock) {
-  lock.unlock();
-  for (const MappedRange& range : units_[unit].ranges) range.drop();
-  lock.lock();
-  in_memory_ -= units_[unit].bytes();
-  figures_.bytes += units_[unit].bytes();
-  first_ = (unit + 1) % units_.size();
-  --ready_;
+void WeightStream::release(size_t unit) {
+  units_[unit]->move_back();
+  // A tied head is read as a table of embeddings too, in the mapped file.
+  if (!units_[unit]->block()) units_[unit]->drop();
+  figures_.bytes += units_[unit]->bytes();
+  loading_.pop_front();
+  ring_.free_oldest();
   changed_.notify_all();
 }
 
 void WeightStream::restart_at(size_t unit, std::unique_lock<std::mutex>& lock) {
-  ++restarts_;
   restarting_ = true;
-  changed_.wait(lock, [&] { return !is_reading_; });
-  for (const StreamedUnit& item : units_) {
-    for (const MappedRange& range : item.ranges) range.drop();
-  }
-  first_ = reading_ = unit;
-  ready_ = 0;
-  in_memory_ = 0;
+  changed_.wait(lock, [&] { return reading_ == 0; });
+  for (const Loading& item : loading_) units_[item.unit]->move_back();
+  loading_.clear();
+  ring_.clear();
+  to_load_ = unit;
   head_in_use_ = false;
   restarting_ = false;
   changed_.notify_all();
 }
 
-void WeightStream::read_units() {
+WeightStream::Loading* WeightStream::next_unit() {
+  if (restarting_ || failure_) return nullptr;
+  if (!loading_.empty()) {
+    Loading& last = loading_.back();
+    if (last.next_piece < units_[last.unit]->pieces().size()) return &last;
+  }
+  // A unit that is still in use is not read again.
+  if (loading_.size() == units_.size()) return nullptr;
+  const MovableUnit& unit = *units_[to_load_];
+  const std::optional<int64_t> at = ring_.take(unit.bytes());
+  if (!at) return nullptr;
+  loading_.push_back({to_load_, ring_.data() + *at, 0, unit.pieces().size()});
+  to_load_ = (to_load_ + 1) % units_.size();
+  return &loading_.back();
+}
+
+void WeightStream::read_pieces() {
   std::unique_lock lock(mutex_);
   while (!stops_) {
-    changed_.wait(lock, [&] { return stops_ || !restarting_; });
-    const uint64_t run = restarts_;
-    const size_t unit = reading_;
-    read_unit(unit, lock);
-    if (stops_ || run != restarts_) continue;
-    reading_ = (unit + 1) % units_.size();
-    ++ready_;
-    changed_.notify_all();
+    Loading* const from = next_unit();
+    if (from) {
+      read_piece(*from, lock);
+    } else {
+      changed_.wait(lock);
+    }
   }
 }
 
-void WeightStream::read_unit(size_t unit, std::unique_lock<std::mutex>& lock) {
-  const uint64_t run = restarts_;
-  const auto is_over = [&] { return stops_ || run != restarts_; };
-  // A unit that is still in use is not read again.
-  changed_.wait(lock, [&] { return is_over() || ready_ < units_.size(); });
-  for (const MappedRange& range : units_[unit].ranges) {
-    for (size_t at = 0; at < range.bytes.size(); at += kPieceBytes) {
-      const size_t count = std::min(kPieceBytes, range.bytes.size() - at);
-      const auto bytes = static_cast<int64_t>(count);
-      changed_.wait(lock, [&] { return is_over() || in_memory_ + bytes <= capacity_; });
-      if (is_over()) return;
-      in_memory_ += bytes;
-      figures_.peak_bytes = std::max(figures_.peak_bytes, in_memory_);
-      is_reading_ = true;
-      lock.unlock();
-      // The disk has the next piece in its queue while this one is awaited.
-      range.start_reading(at, std::min(2 * kPieceBytes, range.bytes.size() - at));
-      range.read(at, count);
-      lock.lock();
-      is_reading_ = false;
-      changed_.notify_all();
-    }
+void WeightStream::read_piece(Loading& from, std::unique_lock<std::mutex>& lock) {
+  const MovableUnit::Piece& piece = units_[from.unit]->pieces()[from.next_piece++];
+  ++reading_;
+  lock.unlock();
+  std::exception_ptr failure;
+  try {
+    const auto bytes = static_cast<size_t>(piece.bytes);
+    piece.file->read(piece.offset, {from.region + piece.at, bytes}, piece.needed);
+  } catch (const std::exception&) {
+    failure = std::current_exception();
   }
+  lock.lock();
+  --reading_;
+  --from.unread;
+  if (failure) failure_ = failure;
+  if (from.unread == 0 || reading_ == 0) changed_.notify_all();
 }
 
 }  // namespace accel

@@ -1,26 +1,20 @@
-// Streaming of weights from the disk: the next blocks are read while one computes, and dropped
-// after.
+// Streaming of weights from the disk: the next blocks are read while one computes.
 #pragma once
 
 #include <condition_variable>
 #include <cstdint>
+#include <deque>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
 
 #include "core/api/block.h"
-#include "models/placement/mapped_range.h"
+#include "models/placement/block_ring.h"
+#include "models/placement/streamed_unit.h"
 
 namespace accel {
-
-/// The weights on the disk of a block, or of the head.
-struct StreamedUnit {
-  Block* block = nullptr;  ///< null: after the last block
-  std::vector<MappedRange> ranges;
-
-  int64_t bytes() const;
-};
 
 struct StreamFigures {
   int64_t passes = 0;      ///< forward passes that were begun
@@ -30,10 +24,11 @@ struct StreamFigures {
   int64_t peak_bytes = 0;  ///< of streamed weights in memory
 };
 
-/// Reads the units in the order of passes on its own thread, and the first ones of the next pass
+/// Reads the units in the order of passes on kReaders threads, and the first ones of the next pass
 /// behind the last. At most `capacity` bytes of them are in memory, and at least the largest unit.
 /// `rest`: other weights on the disk, such as a table of embeddings, which are read where they are
-/// accessed and dropped at the first block. Sets the hooks of the blocks, which outlive it.
+/// accessed and dropped at the first block. Sets the hooks of the blocks, which outlive it. Errors
+/// of reading are thrown by the block that needs the bytes.
 class WeightStream {
  public:
   WeightStream(std::vector<StreamedUnit> units, std::vector<MappedRange> rest, int64_t capacity);
@@ -45,36 +40,42 @@ class WeightStream {
 
  private:
   class Hooks;
+  /// A unit that is in memory or being read.
+  struct Loading {
+    size_t unit = 0;
+    std::byte* region = nullptr;
+    size_t next_piece = 0;
+    size_t unread = 0;  ///< pieces
+  };
 
   void before(size_t unit);
   void after(size_t unit);
-  /// Waits for the bytes of the unit.
-  void wait_for(size_t unit, std::unique_lock<std::mutex>& lock);
-  void release(size_t unit, std::unique_lock<std::mutex>& lock);
+  /// Waits for the bytes of the unit, and gives them to the weights.
+  void use(size_t unit, std::unique_lock<std::mutex>& lock);
+  void release(size_t unit);
   void restart_at(size_t unit, std::unique_lock<std::mutex>& lock);
-  void read_units();
-  void read_unit(size_t unit, std::unique_lock<std::mutex>& lock);
-  double now() const;
+  void read_pieces();
+  /// The unit with a piece to read, perhaps a new one; null: there is no memory for one.
+  Loading* next_unit();
+  void read_piece(Loading& from, std::unique_lock<std::mutex>& lock);
 
-  std::vector<StreamedUnit> units_;
+  std::vector<std::unique_ptr<MovableUnit>> units_;
   std::vector<MappedRange> rest_;
-  int64_t capacity_;
   std::vector<std::unique_ptr<Hooks>> hooks_;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   bool stops_ = false;
-  bool is_reading_ = false;  ///< outside of the lock
+  BlockRing ring_;
+  std::deque<Loading> loading_;  ///< from the unit that a pass uses next on, in the order of passes
+  size_t to_load_ = 0;           ///< unit behind them
+  int reading_ = 0;              ///< threads that read a piece
   bool restarting_ = false;
-  uint64_t restarts_ = 0;
-  size_t reading_ = 0;  ///< unit that is read next, or now
-  size_t first_ = 0;    ///< unit that a pass uses next
-  size_t ready_ = 0;    ///< units from `first_` on that are in memory
   bool head_in_use_ = false;
-  int64_t in_memory_ = 0;
+  std::exception_ptr failure_;
   StreamFigures figures_;
   double began_ = -1;
-  std::thread reader_;
+  std::vector<std::jthread> readers_;
 };
 
 }  // namespace accel

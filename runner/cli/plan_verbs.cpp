@@ -17,6 +17,7 @@
 #include "runner/cli/cli.h"
 #include "runner/cli/load_recipe.h"
 #include "runner/launch/memory_limits.h"
+#include "runner/placement/weight_placement.h"
 #include "runner/plan/forecast.h"
 #include "runner/plan/hardware.h"
 #include "runner/plan/mesh_search.h"
@@ -66,6 +67,7 @@ struct PlanArguments {
   std::vector<std::string> hardware;
   size_t top = 12;
   bool names = false;
+  PlacementFlags placement;
 };
 
 bool has_options(const PipelineSection& pipeline) {
@@ -139,13 +141,38 @@ ExitCode print_metric_names(const LoadedRecipe& loaded) {
   return ExitCode::kDone;
 }
 
+/// Of the disk with the weights that the recipe's model begins with; 0: it has none.
+double weights_rate(const Node& resolved) {
+  const Node::Entry* model = resolved.find("model");
+  const Node::Entry* weights = model ? model->node.find("weights") : nullptr;
+  const Scalar* folder = weights ? weights->node.scalar() : nullptr;
+  if (!folder || folder->text.empty() || weights->node.null()) return 0;
+  const HfWeights files(folder->text);
+  std::vector<std::span<const std::byte>> mapped;
+  for (const NamedArray& item : files.tensors()) {
+    mapped.emplace_back(item.array.data(), item.array.bytes());
+  }
+  return disk_rate_of(std::move(mapped));
+}
+
+/// The placement of the model for inference.
+ExitCode print_placement_plan(const LoadedRecipe& loaded, const PlacementRequest& placement) {
+  const DataSchema data = open_data(loaded.options, loaded.resolved, components());
+  visit_fake_model(loaded.options, loaded.resolved, components(), data, [&](Model& model) {
+    print_placement(model, placement, std::cout, [&] { return weights_rate(loaded.resolved); });
+  });
+  return ExitCode::kDone;
+}
+
 ExitCode plan_verb(PlanArguments plan_arguments) {
   take_overrides(plan_arguments);
+  const PlacementRequest placement = placement_request(plan_arguments.placement);
   const RecipeArguments& arguments = plan_arguments.recipe;
   if (!plan_arguments.hardware.empty()) refuse_mesh(arguments.overrides);
   const LoadedRecipe loaded = load_runnable(arguments);
   if (plan_arguments.names) return print_metric_names(loaded);
   report_layers(arguments, loaded);
+  if (plan_arguments.placement.is_set()) return print_placement_plan(loaded, placement);
   const auto processes = loaded.options.accelerator.num_processes;
   const std::vector<int64_t> worlds = plan_arguments.ranks.empty()
                                           ? std::vector<int64_t>{processes.value_or(1)}
@@ -244,6 +271,7 @@ void add_plan_verb(VerbTable& verbs) {
   CLI::App& verb = verbs.add("plan", "estimate memory and compute without training",
                              verbs.with_torch([to] { return plan_verb(*to); }));
   verb.add_option("--ranks", to->ranks, "numbers of ranks to plan for, such as 1,2,8");
+  add_device_flags(verb, to->placement);
   CLI::Option* hardware = verb.add_option(
       "--hardware", to->hardware,
       "compare the meshes of the ranks on other hardware, the fastest first: " +
@@ -254,6 +282,11 @@ void add_plan_verb(VerbTable& verbs) {
       ->needs(hardware)
       ->check(CLI::PositiveNumber);
   verb.add_flag("--names", to->names, "only print the names of the metrics that the run logs");
+  for (const char* const flag : {"--device-map", "--max-memory"}) {
+    for (const char* const other : {"--hardware", "--ranks", "--names"}) {
+      verb.get_option(flag)->excludes(verb.get_option(other));
+    }
+  }
   verbs.add_recipe(verb, to->recipe, "a recipe");
   add_config(verb, to->recipe.config);
 }

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <set>
 #include <sstream>
 #include <stdexcept>
@@ -16,9 +17,11 @@
 #include "core/base/hardware_info.h"
 #include "core/base/text.h"
 #include "core/recipe/scalar.h"
+#include "kernels/memory/deferred_init.h"
 #include "models/layers/module_state.h"
 #include "models/placement/model_tree.h"
 #include "models/placement/module_sizes.h"
+#include "models/placement/offload_folder.h"
 #include "runner/launch/memory_limits.h"
 #include "runner/plan/number_text.h"
 
@@ -91,6 +94,11 @@ MaxMemory with_cpu_limit(MaxMemory limits, int64_t bytes) {
 struct Placed {
   DeviceMap map;
   std::map<std::string, int64_t> bytes;
+
+  int64_t on(const char* device) const {
+    const auto found = bytes.find(device);
+    return found == bytes.end() ? 0 : found->second;
+  }
 };
 
 /// Whether a module or tensor has this full name.
@@ -114,7 +122,8 @@ void check_names(const std::map<std::string, std::string>& devices, const Module
 }
 
 Placed placed_by(DeviceMap map, const ModuleSizes& sizes, const std::vector<Parameter>& weights) {
-  Placed out{std::move(map), {}};
+  Placed out;
+  out.map = std::move(map);
   for (const Parameter& item : weights) {
     const std::string device = out.map.device_of(item.name);
     if (device.empty()) {
@@ -150,7 +159,8 @@ bool continues(const std::string& before, const std::string& name) {
   return is_number(left) && is_number(right) && std::stoll(left) + 1 == std::stoll(right);
 }
 
-void print_table(const Placed& placed, const ModuleSizes& sizes, const std::string& kind) {
+void print_table(const Placed& placed, const ModuleSizes& sizes, const std::string& kind,
+                 std::ostream& to) {
   struct Row {
     std::string first, last, device;
     int64_t bytes;
@@ -167,11 +177,11 @@ void print_table(const Placed& placed, const ModuleSizes& sizes, const std::stri
       rows.push_back({name, name, found->second, bytes});
     }
   }
-  std::cerr << text("device map ({}):\n", kind);
+  to << text("device map ({}):\n", kind);
   for (const Row& row : rows) {
-    const std::string to = row.last == row.first ? "" : " to " + row.last;
-    const std::string name = row.first.empty() ? "the model" : row.first + to;
-    std::cerr << text("  {}  {}  {}\n", row.device, name, bytes_text(row.bytes));
+    const std::string end = row.last == row.first ? "" : " to " + row.last;
+    const std::string name = row.first.empty() ? "the model" : row.first + end;
+    to << text("  {}  {}  {}\n", row.device, name, bytes_text(row.bytes));
   }
 }
 
@@ -188,18 +198,50 @@ std::vector<MappedRange> ranges_of(const std::vector<Parameter>& weights) {
       throw Error(
           ExitCode::kRecipe,
           text("'{}' cannot stay on the disk: its file has another type or layout", item.name),
-          "train or convert a checkpoint of accel-run with it, or raise 'cpu' in "
-          "'--max-memory'");
+          "give '--offload DIR', a folder for such weights, or raise 'cpu' in '--max-memory'");
     }
     bytes.push_back(bytes_of(item.local));
   }
   return mapped_ranges(std::move(bytes));
 }
 
+std::vector<at::Tensor> tensors_of(const std::vector<Parameter>& weights) {
+  std::vector<at::Tensor> tensors;
+  for (const Parameter& item : weights) tensors.push_back(item.local);
+  return tensors;
+}
+
+/// The weights on the disk of a block, or with null of the head.
+struct DiskUnit {
+  Block* block = nullptr;
+  std::vector<Parameter> weights;
+
+  int64_t bytes() const {
+    return std::accumulate(weights.begin(), weights.end(), int64_t{0},
+                           [](int64_t sum, const Parameter& item) {
+                             return sum + static_cast<int64_t>(item.local.nbytes());
+                           });
+  }
+};
+
 /// The weights on the disk: those of blocks, then those of the head, and others.
 struct DiskWeights {
-  std::vector<StreamedUnit> units;
-  std::vector<MappedRange> rest;
+  std::vector<DiskUnit> units;
+  std::vector<Parameter> rest;
+
+  std::vector<Parameter> all() const {
+    std::vector<Parameter> out;
+    for (const DiskUnit& unit : units) {
+      out.insert(out.end(), unit.weights.begin(), unit.weights.end());
+    }
+    out.insert(out.end(), rest.begin(), rest.end());
+    return out;
+  }
+  int64_t largest() const {
+    int64_t bytes = 0;
+    for (const DiskUnit& unit : units) bytes = std::max(bytes, unit.bytes());
+    return bytes;
+  }
 };
 
 DiskWeights disk_weights(Model& model, const DeviceMap& map,
@@ -214,11 +256,11 @@ DiskWeights disk_weights(Model& model, const DeviceMap& map,
   std::set<std::string> in_blocks;
   for (const BlockParameters& block : blocks_of(model)) {
     for (const Parameter& item : block.parameters) in_blocks.insert(item.name);
-    const std::vector<Parameter> own = on_disk(block.parameters);
-    if (!own.empty()) out.units.push_back({block.block, ranges_of(own)});
+    std::vector<Parameter> own = on_disk(block.parameters);
+    if (!own.empty()) out.units.push_back({block.block, std::move(own)});
   }
   auto* chain = dynamic_cast<BlockChain*>(&model);
-  std::vector<Parameter> head, rest;
+  std::vector<Parameter> head;
   const at::Tensor tied = chain ? chain->tied_weight() : at::Tensor();
   bool after_blocks = false;
   for (const Parameter& item : weights) {
@@ -226,12 +268,62 @@ DiskWeights disk_weights(Model& model, const DeviceMap& map,
     after_blocks = after_blocks || in_block;
     if (in_block || map.device_of(item.name) != kDiskDevice) continue;
     const bool is_head = after_blocks || (tied.defined() && item.local.is_same(tied));
-    (is_head ? head : rest).push_back(item);
+    (is_head && !out.units.empty() ? head : out.rest).push_back(item);
   }
-  if (!out.units.empty() && !head.empty()) out.units.push_back({nullptr, ranges_of(head)});
-  if (out.units.empty()) rest.insert(rest.end(), head.begin(), head.end());
-  out.rest = ranges_of(rest);
+  if (!head.empty()) out.units.push_back({nullptr, std::move(head)});
   return out;
+}
+
+/// Throws for more bytes on a device than its limit.
+void check_limits(const Placed& placed, const PlacementRequest& request) {
+  const int64_t disk_limit = limit_of(request.limits, kDiskDevice);
+  if (disk_limit >= 0 && placed.on(kDiskDevice) > disk_limit) {
+    throw Error(ExitCode::kRecipe,
+                text("{} of weights are on the disk, and '--max-memory' allows {}",
+                     bytes_text(placed.on(kDiskDevice)), bytes_text(disk_limit)),
+                "raise a limit");
+  }
+  const int64_t cpu_limit = limit_of(request.limits, kCpuDevice);
+  if (!request.devices.empty() && cpu_limit >= 0 && placed.on(kCpuDevice) > cpu_limit) {
+    throw Error(ExitCode::kRecipe,
+                text("{} of weights are on the CPU, and '--max-memory' allows {}",
+                     bytes_text(placed.on(kCpuDevice)), bytes_text(cpu_limit)),
+                "raise a limit");
+  }
+}
+
+/// The bytes for streamed weights. Throws if a block or the head has more.
+int64_t room_for(const DiskWeights& disk, const Placed& placed, const PlacementRequest& request) {
+  if (disk.units.empty()) {
+    throw Error(ExitCode::kRecipe,
+                "no block of the model is on the disk, and others cannot be streamed",
+                "raise 'cpu' in '--max-memory'");
+  }
+  const int64_t room = limit_of(request.limits, kCpuDevice) - placed.on(kCpuDevice);
+  const int64_t largest = disk.largest();
+  if (room >= largest) return room;
+  throw Error(ExitCode::kRecipe,
+              text("'cpu' of '--max-memory' leaves {} for streamed weights, and a block or the "
+                   "head has {}",
+                   bytes_text(std::max<int64_t>(room, 0)), bytes_text(largest)),
+              text("allow 'cpu={}KiB'", (placed.on(kCpuDevice) + largest + 1023) / 1024));
+}
+
+/// The name of a tied head in transformers' modules.
+OffloadFolder::Alias tied_head(Model& model, const std::vector<Parameter>& weights) {
+  auto* chain = dynamic_cast<BlockChain*>(&model);
+  const at::Tensor tied = chain ? chain->tied_weight() : at::Tensor();
+  for (const Parameter& item : weights) {
+    if (tied.defined() && item.local.is_same(tied)) return {"lm_head.weight", item.name};
+  }
+  return {};
+}
+
+/// Deferred weights that stay in memory.
+void load_others(const std::vector<Parameter>& weights, const DeviceMap& map) {
+  for (const Parameter& item : weights) {
+    if (map.device_of(item.name) != kDiskDevice) materialize(item.local);
+  }
 }
 
 int64_t largest_unit(const PlacedModel& model, Model& of) {
@@ -245,9 +337,52 @@ int64_t largest_unit(const PlacedModel& model, Model& of) {
   return largest;
 }
 
+/// Prints the table to `to`.
+Placed placed_model_of(Model& model, const std::vector<Parameter>& weights,
+                       const PlacementRequest& request, std::ostream& to) {
+  const PlacedModel tree = placed_model(model);
+  const ModuleSizes sizes(tree.root);
+  check_names(request.devices, tree.root);
+  DeviceMap given;
+  given.devices = request.devices;
+  Placed placed = request.devices.empty()
+                      ? inferred(tree, request, weights, largest_unit(tree, model))
+                      : placed_by(given, sizes, weights);
+  print_table(placed, sizes, request.kind, to);
+  check_limits(placed, request);
+  return placed;
+}
+
 }  // namespace
 
-void add_placement_flags(CLI::App& verb, PlacementFlags& to) {
+void print_placement(Model& model, const PlacementRequest& request, std::ostream& to,
+                     const std::function<double()>& disk_rate) {
+  const std::vector<Parameter> weights = parameters_of(model);
+  const Placed placed = placed_model_of(model, weights, request, to);
+  if (placed.on(kDiskDevice) == 0) {
+    to << "all weights are on the CPU: nothing is streamed\n";
+    return;
+  }
+  const DiskWeights disk = disk_weights(model, placed.map, weights);
+  const int64_t room = room_for(disk, placed, request);
+  int64_t bytes = 0;
+  for (const DiskUnit& unit : disk.units) bytes += unit.bytes();
+  to << "streamed: " << bytes_text(bytes) << " per token, at most " << bytes_text(room)
+     << " of them in memory\n";
+  const double rate = disk_rate();
+  if (rate == 0) {
+    to << "predicted: no seconds per token, the recipe has no 'weights' to measure the disk with\n";
+    return;
+  }
+  to << "predicted: at least " << static_cast<double>(bytes) / rate
+     << " s per token, at the disk's " << std::llround(rate / (1 << 20)) << " MiB/s\n";
+}
+
+double disk_rate_of(std::vector<std::span<const std::byte>> mapped) {
+  return sequential_rate(mapped_ranges(std::move(mapped)), kRateBytes);
+}
+
+void add_device_flags(CLI::App& verb, PlacementFlags& to) {
   verb.add_option("--device-map", to.device_map,
                   "place weights in memory and on the disk as Accelerate does: auto, balanced, "
                   "balanced_low_0, sequential, or a JSON file of modules and devices; weights on "
@@ -257,9 +392,18 @@ void add_placement_flags(CLI::App& verb, PlacementFlags& to) {
                   "that is available");
 }
 
+void add_placement_flags(CLI::App& verb, PlacementFlags& to) {
+  add_device_flags(verb, to);
+  verb.add_option("--offload", to.offload,
+                  "a folder for the weights on the disk, as Accelerate's: written if it does not "
+                  "exist, else read; for weights that the model's files have in another type or "
+                  "layout");
+}
+
 void refuse_placement_on_mesh(const PlacementFlags& flags) {
   if (!flags.is_set()) return;
-  throw Error(ExitCode::kRecipe, "'--device-map' and '--max-memory' place the model of one process",
+  throw Error(ExitCode::kRecipe,
+              "'--device-map', '--max-memory' and '--offload' place the model of one process",
               "leave them out, or '--mesh'");
 }
 
@@ -294,6 +438,11 @@ MaxMemory parse_max_memory(const std::string& list) {
 PlacementRequest placement_request(const PlacementFlags& flags) {
   PlacementRequest out;
   if (!flags.is_set()) return out;
+  if (flags.device_map.empty() && flags.max_memory.empty()) {
+    throw Error(ExitCode::kRecipe, "'--offload' needs weights on the disk",
+                "give '--max-memory' or '--device-map' with it");
+  }
+  out.offload = flags.offload;
   out.kind = flags.device_map.empty() ? kAuto : flags.device_map;
   if (!flags.max_memory.empty()) out.limits = parse_max_memory(flags.max_memory);
   if (limit_of(out.limits, kCpuDevice) < 0) {
@@ -306,62 +455,31 @@ PlacementRequest placement_request(const PlacementFlags& flags) {
 
 std::unique_ptr<PlacedWeights> PlacedWeights::place(Model& model, const PlacementRequest& request) {
   if (request.kind.empty()) return nullptr;
-  const PlacedModel tree = placed_model(model);
-  const ModuleSizes sizes(tree.root);
   const std::vector<Parameter> weights = parameters_of(model);
-  const int64_t largest = largest_unit(tree, model);
-  check_names(request.devices, tree.root);
-  DeviceMap given;
-  given.devices = request.devices;
-  const Placed placed = request.devices.empty() ? inferred(tree, request, weights, largest)
-                                                : placed_by(given, sizes, weights);
-  print_table(placed, sizes, request.kind);
-  const auto on = [&](const char* device) {
-    const auto found = placed.bytes.find(device);
-    return found == placed.bytes.end() ? int64_t{0} : found->second;
-  };
-  const int64_t disk_limit = limit_of(request.limits, kDiskDevice);
-  if (disk_limit >= 0 && on(kDiskDevice) > disk_limit) {
-    throw Error(ExitCode::kRecipe,
-                text("{} of weights are on the disk, and '--max-memory' allows {}",
-                     bytes_text(on(kDiskDevice)), bytes_text(disk_limit)),
-                "raise a limit");
+  const Placed placed = placed_model_of(model, weights, request, std::cerr);
+  if (placed.on(kDiskDevice) == 0) {
+    if (!request.offload.empty()) {
+      throw Error(ExitCode::kRecipe, "'--offload' has nothing to do: all weights are on the CPU",
+                  "leave it out, or lower 'cpu' in '--max-memory'");
+    }
+    return nullptr;
   }
-  const int64_t cpu_limit = limit_of(request.limits, kCpuDevice);
-  if (!request.devices.empty() && cpu_limit >= 0 && on(kCpuDevice) > cpu_limit) {
-    throw Error(ExitCode::kRecipe,
-                text("{} of weights are on the CPU, and '--max-memory' allows {}",
-                     bytes_text(on(kCpuDevice)), bytes_text(cpu_limit)),
-                "raise a limit");
+  const DiskWeights disk = disk_weights(model, placed.map, weights);
+  const int64_t room = room_for(disk, placed, request);
+  if (!request.offload.empty()) {
+    OffloadFolder(request.offload).adopt(disk.all(), tied_head(model, weights));
+    load_others(weights, placed.map);
   }
-  if (on(kDiskDevice) == 0) return nullptr;
-  DiskWeights disk = disk_weights(model, placed.map, weights);
-  if (disk.units.empty()) {
-    throw Error(ExitCode::kRecipe,
-                "no block of the model is on the disk, and others cannot be "
-                "streamed",
-                "raise 'cpu' in '--max-memory'");
-  }
-  int64_t largest_streamed = 0;
   auto out = std::make_unique<PlacedWeights>();
-  for (const StreamedUnit& unit : disk.units) {
-    largest_streamed = std::max(largest_streamed, unit.bytes());
-    out->pass_bytes_ += unit.bytes();
-  }
-  const int64_t room = limit_of(request.limits, kCpuDevice) - on(kCpuDevice);
-  if (room < largest_streamed) {
-    throw Error(ExitCode::kRecipe,
-                text("'cpu' of '--max-memory' leaves {} for streamed weights, and a block or the "
-                     "head has {}",
-                     bytes_text(std::max<int64_t>(room, 0)), bytes_text(largest_streamed)),
-                text("allow 'cpu={}KiB'", (on(kCpuDevice) + largest_streamed + 1023) / 1024));
-  }
+  std::vector<StreamedUnit> units;
   std::vector<MappedRange> all;
-  for (const StreamedUnit& unit : disk.units) {
-    all.insert(all.end(), unit.ranges.begin(), unit.ranges.end());
+  for (const DiskUnit& unit : disk.units) {
+    units.push_back({unit.block, ranges_of(unit.weights), tensors_of(unit.weights)});
+    out->pass_bytes_ += units.back().bytes();
+    all.insert(all.end(), units.back().ranges.begin(), units.back().ranges.end());
   }
   out->disk_rate_ = sequential_rate(all, kRateBytes);
-  out->stream_ = std::make_unique<WeightStream>(std::move(disk.units), std::move(disk.rest), room);
+  out->stream_ = std::make_unique<WeightStream>(std::move(units), ranges_of(disk.rest), room);
   return out;
 }
 

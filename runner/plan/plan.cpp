@@ -391,6 +391,13 @@ Plan make_plan(const RecipeOptions& recipe, const Node& resolved, const Registry
   return plan;
 }
 
+void visit_fake_model(const RecipeOptions& recipe, const Node& resolved, const Registry& registry,
+                      const DataSchema& data, const std::function<void(Model&)>& visit) {
+  const FakeTensorMode scope(std::make_shared<WorkMeter>());
+  const auto job = build_fake_job(recipe, resolved, registry, data, nullptr);
+  visit(*job->model);
+}
+
 PlannedMemory plan_state(const RecipeOptions& recipe, const Node& resolved,
                          const Registry& registry, const DataSchema& data, int64_t world) {
   const FakeTensorMode scope(std::make_shared<WorkMeter>());

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -99,6 +100,10 @@ struct PlanRanks {
 /// Leaves the process unchanged. Throws the errors of build_job() and of the model.
 Plan make_plan(const RecipeOptions& recipe, const Node& resolved, const Registry& registry,
                const DataSchema& data, PlanRanks ranks);
+
+/// Calls `visit` with the model of the job on one rank, whose tensors are fake.
+void visit_fake_model(const RecipeOptions& recipe, const Node& resolved, const Registry& registry,
+                      const DataSchema& data, const std::function<void(Model&)>& visit);
 
 /// Only weights, gradients and optimizer state of that plan: the job makes no step.
 PlannedMemory plan_state(const RecipeOptions& recipe, const Node& resolved,

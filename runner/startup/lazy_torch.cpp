@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdlib>
@@ -99,6 +100,14 @@ void check_address_space(const std::string& program) {
       "raise 'ulimit -v', or set it to unlimited");
 }
 
+/// Whether weights are streamed from the disk, by threads that need the cores on which OpenMP's
+/// would spin.
+bool streams_weights(const std::vector<std::string>& argv) {
+  return std::any_of(argv.begin(), argv.end(), [](const std::string& word) {
+    return word.starts_with("--max-memory") || word.starts_with("--device-map");
+  });
+}
+
 }  // namespace
 
 bool torch_is_there() {
@@ -128,6 +137,7 @@ void require_torch(const std::vector<std::string>& argv) {
   setenv("TORCH_CPP_LOG_LEVEL", "ERROR", 0);
   setenv("TORCH_FR_BUFFER_SIZE", "0", 0);
   setenv("KINETO_LOG_LEVEL", "5", 0);  // silences errors about missing GPUs
+  if (streams_weights(argv)) setenv("OMP_WAIT_POLICY", "PASSIVE", 0);
   setenv(kSearchPath, (users.empty() ? folder : folder + ":" + users).c_str(), 1);
 
   std::vector<char*> words;

@@ -31,6 +31,7 @@ def steps(build, scratch):
     yield "sharded checkpoints, both ways", [python, HERE / "check_shards.py", build / "accel-run"]
     yield "checkpoints of DeepSpeed", [python, HERE / "check_deepspeed.py", build / "accel-run"]
     yield "Accelerate still places models as the tests say", [python, HERE / "make_golden_device_maps.py", "--check"]
+    yield "offload folders, both ways", [python, HERE / "check_offload.py", build / "accel-run"]
     yield "models of transformers", [python, HERE / "check_hf_models.py", build / "accel-run"]
     yield "image processors, both ways", [python, HERE / "check_image_processor.py", build / "accel-run"]
     yield "transformers still gives the golden scores", [python, HERE / "make_golden_logits.py", "--check"]

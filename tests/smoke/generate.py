@@ -104,6 +104,8 @@ def check_tokens(scratch, report):
     code, out, errors = say(scratch, "folder", *words, "--device-map", "all.json")
     report.check("whose transposed matrices cannot be mapped", code == 2 and not out and
                  "' cannot stay on the disk: its file has another type or layout" in errors, out + errors)
+    whole = say(scratch, "folder", *words)[1]
+    report.check("but offloaded", say(scratch, "folder", *words, "--device-map", "all.json", "--offload", "own")[1] == whole != "")
 
 
 def check_config(scratch, report):
@@ -197,7 +199,26 @@ def check_placement(scratch, report):
     refused("too little disk", ["--max-memory", "cpu=1KiB,disk=0"], " of weights are on the disk, and '--max-memory' allows 0 B",
             "raise a limit")
     refused("ranks", ["--max-memory", "cpu=1GiB", "--mesh"],
-            "'--device-map' and '--max-memory' place the model of one process", "leave them out, or '--mesh'")
+            "'--device-map', '--max-memory' and '--offload' place the model of one process", "leave them out, or '--mesh'")
+    check_offload(scratch, report, refused, words, whole)
+
+
+def check_offload(scratch, report, refused, words, whole):
+    """Weights in an offload folder, written and read."""
+    flags = ["--device-map", "disk.json", "--offload", "weights"]
+    for name in ("written", "read"):
+        code, out, errors = say(scratch, *words, *flags)
+        report.check(f"an offload folder that is {name} gives the same", code == 0 and out == whole, out + errors)
+    index = json.loads((scratch.path / "weights/index.json").read_text())
+    report.check("it has an entry and a file per weight", index and
+                 all((scratch.path / f"weights/{name}.dat").exists() for name in index), index)
+    refused("an offload folder without weights on the disk", ["--offload", "weights"], "'--offload' needs weights on the disk",
+            "give '--max-memory' or '--device-map' with it")
+    refused("an offload folder that is not needed", ["--max-memory", "cpu=1GiB", "--offload", "more"],
+            "'--offload' has nothing to do: all weights are on the CPU", "leave it out, or lower 'cpu' in '--max-memory'")
+    refused("another folder", ["--device-map", "disk.json", "--offload", "data"],
+            "'--offload' is 'data', which has no index.json and is not empty", "name a folder that does not exist")
+    report.check("which get no files", not (scratch.path / "more").exists() and not (scratch.path / "data/index.json").exists())
 
 
 def check_average(scratch, report):

@@ -124,6 +124,22 @@ def check_hardware(scratch):
     check(code == 2 and "error: '--hardware' has 'train.batch=32', which is not known" in errors, errors)
 
 
+def check_placement(scratch):
+    """Where weights would be for inference."""
+    recipe = Path(__file__).resolve().parents[2] / "recipes/tiny/llama.yaml"
+    code, out, errors = tell(scratch, "plan", recipe, "--max-memory", "cpu=1GiB")
+    check(code == 0 and out == "device map (auto):\n  cpu  the model  98.2 KiB\nall weights are on the CPU: nothing is streamed\n",
+          f"{code} {out} {errors}")
+    (scratch.path / "all.json").write_text('{"": "disk"}')
+    code, out, errors = tell(scratch, "plan", recipe, "--device-map", "all.json", "--max-memory", "cpu=60KiB")
+    check(code == 0 and out.startswith("device map (all.json):\n  disk  the model  98.2 KiB\nstreamed: ") and
+          out.endswith(" per token, at most 60.0 KiB of them in memory\npredicted: no seconds per token, the recipe has no 'weights' "
+                       "to measure the disk with\n"), f"{code} {out} {errors}")
+    code, out, errors = tell(scratch, "plan", recipe, "--max-memory", "cpu=1KiB")
+    check(code == 2 and "leaves 1.00 KiB for streamed weights, and a block or the head has 48.2 KiB" in errors, errors)
+    check(tell(scratch, "plan", recipe, "--max-memory", "cpu=1GiB", "--ranks", "2")[0] == 2, "ranks of a placement")
+
+
 def main():
     with runs.Scratch(sys.argv[1]) as scratch:
         code, out, errors = tell(scratch, "plan", "job.yaml", "--ranks", "1,2,4")
@@ -137,6 +153,7 @@ def main():
         code, out, errors = tell(scratch, "plan", "job.yaml", "--ranks", "3")
         check(code == 2 and "batch 16 cannot be shared by 3 ranks" in errors, errors)
         check_hardware(scratch)
+        check_placement(scratch)
         check_patterns(scratch)
         check_too_large(scratch)
         check_planned_run(scratch)

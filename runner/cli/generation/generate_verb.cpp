@@ -170,7 +170,8 @@ ExitCode generate_on_mesh(const GenerateArguments& arguments, RankSession& sessi
 ExitCode generate_verb(const GenerateArguments& arguments) {
   const PlacementRequest placement = placement_request(arguments.placement);
   const std::vector<std::string> prompts = prompts_of(arguments);
-  const TextWriter writer = load_text_writer(arguments.source, arguments.tokenizer);
+  const TextWriter writer =
+      load_text_writer(arguments.source, arguments.tokenizer, !placement.offload.empty());
   GenerationConfig config = apply_generation_flags(writer.config, arguments.generation);
   for (const std::string& prompt : prompts) writer.texts->check_prompt(prompt);
   print_generation_config(config, arguments.generation, writer.config_file);

@@ -3,12 +3,14 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <utility>
 
 #include "checkpoint/reader.h"
 #include "core/base/files.h"
 #include "core/base/text.h"
+#include "kernels/memory/deferred_init.h"
 #include "models/hf/map_hf_weights.h"
 #include "models/layers/module_state.h"
 #include "models/layers/skip_init.h"
@@ -46,7 +48,21 @@ std::unique_ptr<TextCodec> codec_of(const Model& model, const std::string& token
                                                      : codec_of_tokenizer(tokenizer, true);
 }
 
-TextWriter writer_of_folder(const std::string& folder, const std::string& tokenizer) {
+/// The model of a folder; `defers` as load_text_writer().
+std::unique_ptr<Model> mapped_model(const Ref<Model>& ref, bool defers) {
+  const SkipInit replaced;
+  const MapHfWeights mapped;
+  std::optional<DeferredInit> deferred;
+  if (defers) deferred.emplace();
+  std::unique_ptr<Model> model = ref.make({});
+  if (!defers) return model;
+  std::vector<at::Tensor> kept;
+  for (const Parameter& item : parameters_of(*model)) kept.push_back(item.local);
+  deferred->materialize_except(kept);
+  return model;
+}
+
+TextWriter writer_of_folder(const std::string& folder, const std::string& tokenizer, bool defers) {
   if (tokenizer.empty() && !path_exists(fs::path(folder) / "tokenizer.json") &&
       !has_class_vocabulary(folder)) {
     throw DataError(text("'{}' has no tokenizer.json", folder), "name one with --tokenizer");
@@ -66,11 +82,7 @@ TextWriter writer_of_folder(const std::string& folder, const std::string& tokeni
     out.config_file = config.string();
   }
   set_up_torch(RecipeOptions(), 1);
-  {
-    const SkipInit replaced;
-    const MapHfWeights mapped;
-    out.model = ref.make({});
-  }
+  out.model = mapped_model(ref, defers);
   require_texts(*out.model, folder);
   set_training(*out.model, false);
   out.tokenizer = tokenizer.empty() ? folder : tokenizer;
@@ -122,11 +134,11 @@ std::unique_ptr<ModelTexts> checkpoint_texts(Model& model, const TrainedModel& t
               "name a tokenizer with --tokenizer");
 }
 
-TextWriter load_text_writer(const std::string& source, const std::string& tokenizer) {
+TextWriter load_text_writer(const std::string& source, const std::string& tokenizer, bool defers) {
   DiskFiles files;
   const bool folder = !is_run(source) && path_exists(fs::path(source) / "config.json") &&
                       !has_manifest(files, source);
-  return folder ? writer_of_folder(source, tokenizer)
+  return folder ? writer_of_folder(source, tokenizer, defers)
                 : writer_of_checkpoint(files, source, tokenizer);
 }
 

@@ -27,7 +27,9 @@ GenerationConfig config_of_runs();
 /// `tokenizer`: instead of that of the source; empty: none. The config of a Hugging Face folder is
 /// that of its generation_config.json and, without one, transformers' defaults; that of a run
 /// samples from all tokens. Throws Error, DataError, CheckpointError.
-TextWriter load_text_writer(const std::string& source, const std::string& tokenizer);
+/// `defers`: weights of a Hugging Face folder that cannot be mapped get no memory yet.
+TextWriter load_text_writer(const std::string& source, const std::string& tokenizer,
+                            bool defers = false);
 
 /// Throws Error (kRecipe) unless the model generates texts.
 void require_texts(const Model& model, const std::string& source);

@@ -1,15 +1,19 @@
 // Streaming of weights: bytes that passes read, their order and the limit.
 #include "models/placement/weight_stream.h"
 
+#include <ATen/ops/from_blob.h>
 #include <gtest/gtest.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <stdexcept>
 
+#include "core/base/error.h"
 #include "core/base/mapped_file.h"
+#include "models/placement/weight_file.h"
 
 namespace accel {
 namespace {
@@ -19,7 +23,7 @@ constexpr int64_t kUnits = 6;
 
 struct PlainBlock : Block {};
 
-/// Blocks whose weights follow each other in a file, and a head.
+/// Blocks of one weight each, which follow each other in a file, and a head.
 class WeightStreamTest : public ::testing::Test {
  protected:
   WeightStreamTest() {
@@ -39,31 +43,36 @@ class WeightStreamTest : public ::testing::Test {
     std::vector<StreamedUnit> out;
     for (int64_t i = 0; i < kUnits; ++i) {
       const bool is_head = i + 1 == kUnits;
-      out.push_back(
-          {is_head ? nullptr : &blocks_[static_cast<size_t>(i)], mapped_ranges({bytes(i)})});
+      weights_.push_back(at::from_blob(const_cast<std::byte*>(bytes(i).data()), {kUnitBytes},
+                                       at::TensorOptions().dtype(at::kByte)));
+      out.push_back({is_head ? nullptr : &blocks_[static_cast<size_t>(i)],
+                     mapped_ranges({bytes(i)}),
+                     {weights_.back()}});
     }
     return out;
   }
-  /// Pages of the unit that this process has mapped and the page cache has.
-  int64_t cached_pages(int64_t unit) const {
-    const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
-    std::vector<unsigned char> found(kUnitBytes / page);
-    ::mincore(const_cast<std::byte*>(bytes(unit).data()), kUnitBytes, found.data());
-    int64_t count = 0;
-    for (const unsigned char flags : found) count += flags & 1;
-    return count;
+  bool is_mapped(size_t unit) const {
+    return weights_[unit].const_data_ptr() == bytes(static_cast<int64_t>(unit)).data();
+  }
+  /// Whether the unit's weight is in memory, with its bytes.
+  void expect_streamed(size_t unit) const {
+    EXPECT_FALSE(is_mapped(unit)) << unit;
+    const auto* data = static_cast<const std::byte*>(weights_[unit].const_data_ptr());
+    EXPECT_TRUE(std::equal(data, data + kUnitBytes, bytes(static_cast<int64_t>(unit)).data()));
   }
   void pass(size_t first = 0, size_t last = kUnits - 1) {
     for (size_t i = first; i < last; ++i) {
       blocks_[i].hooks()->before_forward();
-      EXPECT_EQ(bytes(static_cast<int64_t>(i))[5], std::byte(i));
+      expect_streamed(i);
       blocks_[i].hooks()->after_forward({});
+      EXPECT_TRUE(is_mapped(i)) << i;
     }
   }
 
   std::string path_ = testing::TempDir() + "accel-weights-" + std::to_string(::getpid());
   SharedBytes file_;
-  PlainBlock blocks_[kUnits];
+  std::array<PlainBlock, kUnits> blocks_;
+  std::vector<at::Tensor> weights_;
 };
 
 TEST_F(WeightStreamTest, ReadsEachUnitOnceAPassWithinTheLimit) {
@@ -75,11 +84,44 @@ TEST_F(WeightStreamTest, ReadsEachUnitOnceAPassWithinTheLimit) {
   EXPECT_LE(figures.peak_bytes, 2 * kUnitBytes);
 }
 
-TEST_F(WeightStreamTest, DropsABlockBehindThePass) {
+TEST_F(WeightStreamTest, HasTheHeadFromTheLastBlockToTheNextPass) {
   WeightStream stream(units(), {}, kUnitBytes);
-  pass(0, 3);
-  EXPECT_EQ(cached_pages(0), 0);
-  EXPECT_EQ(cached_pages(1), 0);
+  pass();
+  expect_streamed(kUnits - 1);
+  blocks_[0].hooks()->before_forward();
+  EXPECT_TRUE(is_mapped(kUnits - 1));
+}
+
+TEST_F(WeightStreamTest, ReadsWeightsThatBeginWithinABlockOfTheFile) {
+  constexpr int64_t kAt = 5000, kBytes = 3000;
+  const auto part = file_.view.subspan(kAt, kBytes);
+  const at::Tensor weight = at::from_blob(const_cast<std::byte*>(part.data()), {kBytes},
+                                          at::TensorOptions().dtype(at::kByte));
+  PlainBlock block;
+  WeightStream stream({{&block, mapped_ranges({part}), {weight}}}, {}, 1);
+  for (int i = 0; i < 2; ++i) {
+    block.hooks()->before_forward();
+    const auto* data = static_cast<const std::byte*>(weight.const_data_ptr());
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(data) % WeightFile::kBlock, kAt % WeightFile::kBlock);
+    EXPECT_TRUE(std::equal(data, data + kBytes, part.data()));
+    block.hooks()->after_forward({});
+  }
+  EXPECT_EQ(stream.figures().peak_bytes, WeightFile::kBlock);
+}
+
+TEST_F(WeightStreamTest, ThrowsErrorsOfReadingWhereBytesAreNeeded) {
+  std::vector<StreamedUnit> broken = units();
+  std::filesystem::resize_file(path_, 2 * kUnitBytes);
+  WeightStream stream(std::move(broken), {}, kUnitBytes);
+  pass(0, 2);
+  try {
+    blocks_[2].hooks()->before_forward();
+    FAIL();
+  } catch (const IoError& error) {
+    EXPECT_EQ(std::string(error.what()),
+              "cannot read the weights of '" + path_ + "': the file has ended");
+    EXPECT_EQ(error.hint(), "check the disk, and that the file is complete");
+  }
 }
 
 TEST_F(WeightStreamTest, BeginsAgainAfterAPassThatEndedEarly) {
@@ -95,9 +137,20 @@ TEST_F(WeightStreamTest, HasRoomForTheLargestUnit) {
   EXPECT_EQ(stream.figures().peak_bytes, kUnitBytes);
 }
 
+TEST_F(WeightStreamTest, NeedsNoMoreThanAllUnits) {
+  WeightStream stream(units(), {}, int64_t{1} << 60);
+  pass();
+  pass();
+  EXPECT_EQ(stream.figures().peak_bytes, kUnits * kUnitBytes);
+}
+
 TEST_F(WeightStreamTest, LeavesTheBlocksWithoutHooks) {
-  { const WeightStream stream(units(), {}, 2 * kUnitBytes); }
+  {
+    const WeightStream stream(units(), {}, 2 * kUnitBytes);
+    blocks_[0].hooks()->before_forward();
+  }
   EXPECT_EQ(blocks_[0].hooks(), nullptr);
+  EXPECT_TRUE(is_mapped(0));
 }
 
 TEST_F(WeightStreamTest, JoinsNeighboursOfOneFile) {

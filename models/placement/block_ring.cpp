@@ -1,0 +1,45 @@
+#include "models/placement/block_ring.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <new>
+
+namespace accel {
+namespace {
+
+constexpr size_t kHugePage = size_t{2} << 20;
+
+}  // namespace
+
+BlockRing::BlockRing(int64_t capacity) : capacity_(capacity) {
+  const size_t mapped = static_cast<size_t>(capacity) + kHugePage;
+  void* memory =
+      ::mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) throw std::bad_alloc();
+  memory_ = std::shared_ptr<void>(memory, [mapped](void* at) { ::munmap(at, mapped); });
+  const auto address = reinterpret_cast<uintptr_t>(memory);
+  data_ = static_cast<std::byte*>(memory) + (kHugePage - address % kHugePage) % kHugePage;
+  // A huge page at the end would be larger than the capacity.
+  const size_t huge = static_cast<size_t>(capacity) / kHugePage * kHugePage;
+  if (huge > 0) ::madvise(data_, huge, MADV_HUGEPAGE);
+}
+
+std::optional<int64_t> BlockRing::place(int64_t bytes) const {
+  if (used_.empty()) return bytes <= capacity_ ? std::optional<int64_t>(0) : std::nullopt;
+  const int64_t begin = used_.front().begin, end = used_.back().end;
+  const bool is_wrapped = used_.back().begin < begin;
+  if (end + bytes <= (is_wrapped ? begin : capacity_)) return end;
+  if (!is_wrapped && bytes <= begin) return 0;
+  return std::nullopt;
+}
+
+std::optional<int64_t> BlockRing::take(int64_t bytes) {
+  const std::optional<int64_t> begin = place(bytes);
+  if (!begin) return std::nullopt;
+  used_.push_back({*begin, *begin + bytes});
+  peak_ = std::max(peak_, *begin + bytes);
+  return begin;
+}
+
+}  // namespace accel

@@ -1,0 +1,67 @@
+// The weights on the disk of a block, or of the head, which are streamed together.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "models/placement/mapped_range.h"
+
+namespace accel {
+
+class Block;
+
+struct StreamedUnit {
+  Block* block = nullptr;           ///< null: after the last block
+  std::vector<MappedRange> ranges;  ///< of the weights
+  std::vector<at::Tensor> weights;  ///< contiguous, in mapped files
+
+  /// Bytes that are read, in blocks of the file.
+  int64_t bytes() const;
+};
+
+/// A unit's weights as tensors whose memory moves between the mapped file and a region of memory
+/// with the same bytes. They keep their identity, and so do tensors that autograd has saved.
+class MovableUnit {
+ public:
+  /// Bytes of a file and where they go in the region.
+  struct Piece {
+    const WeightFile* file = nullptr;
+    int64_t offset = 0;  ///< in the file, a multiple of WeightFile::kBlock
+    int64_t at = 0;      ///< in the region
+    int64_t bytes = 0;   ///< likewise a multiple
+    int64_t needed = 0;  ///< without those after the last weight
+  };
+
+  explicit MovableUnit(StreamedUnit unit);
+  /// The weights are in the mapped file again.
+  ~MovableUnit();
+  MovableUnit(const MovableUnit&) = delete;
+  MovableUnit& operator=(const MovableUnit&) = delete;
+
+  Block* block() const { return unit_.block; }
+  int64_t bytes() const { return bytes_; }
+  const std::vector<Piece>& pieces() const { return pieces_; }
+  /// The weights are in the region.
+  void move_to(std::byte* region) const;
+  /// The weights are in the mapped file.
+  void move_back() const;
+  /// Evicts the pages of the mapped file.
+  void drop() const;
+
+ private:
+  struct Weight {
+    at::Tensor tensor;
+    at::Tensor mapped;  ///< has the original storage
+    int64_t at;         ///< in the region
+  };
+
+  StreamedUnit unit_;
+  int64_t bytes_;
+  std::vector<Piece> pieces_;
+  std::vector<Weight> weights_;
+};
+
+}  // namespace accel
