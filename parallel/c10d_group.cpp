@@ -17,7 +17,6 @@
 #include "core/base/text.h"
 #include "parallel/lost_ranks.h"
 #include "parallel/shared_memory/block_exchange.h"
-#include "parallel/shared_memory_backend.h"
 
 namespace accel {
 namespace {

@@ -53,6 +53,19 @@ std::string c10d_message(const std::string& text);
 /// leads to a rank of the group; repeats it up to twice when any rank fails. Throws Error.
 BackendPtr make_gloo_backend(const StorePtr& store, const GroupOptions& options);
 
+struct SharedMemoryAttempt {
+  BackendPtr backend;        ///< null on all ranks unless all could map each other's memory
+  std::string problem = {};  ///< of one rank; empty when the ranks are on several machines
+};
+
+/// Connects the ranks by memory that they share, after a rendezvous in the store. Throws what the
+/// store throws.
+///
+/// A rank copies its tensor to memory of its own when a collective starts, and reads those of the
+/// others when it waits for the result; no collective has a thread. All-reduce and reduce-scatter
+/// add in the order of ranks. Collectives throw LostPeer when a rank has ended or left.
+SharedMemoryAttempt make_shared_memory_backend(const StorePtr& store, const GroupOptions& options);
+
 /// Connects the ranks by rendezvous in the store: `cpu_backend` for CPU tensors, `device_backend`
 /// for others. Throws Error.
 std::unique_ptr<Communicator> make_c10d_group(const StorePtr& store, const GroupOptions& options);

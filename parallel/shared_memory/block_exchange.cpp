@@ -97,10 +97,10 @@ BlockExchange::Slot& BlockExchange::slot(int64_t rank, int64_t lane, uint64_t nu
 std::byte* BlockExchange::allocate(size_t bytes) {
   reclaim();
   if (++allocations_ == kTrimEvery) trim();
-  drafted_ = heap_.allocate(bytes);
+  drafted_ = allocator_.allocate(bytes);
   drafted_bytes_ = bytes;
-  peak_ = std::max(peak_, heap_.used());
-  if (heap_.end() > own().bytes()) own().resize(std::max(heap_.end(), 2 * own().bytes()));
+  peak_ = std::max(peak_, allocator_.used());
+  if (allocator_.end() > own().bytes()) own().resize(std::max(allocator_.end(), 2 * own().bytes()));
   return own().data(drafted_, bytes);
 }
 
@@ -133,15 +133,15 @@ void BlockExchange::reclaim() {
   // A slot that is used again has been released before: publish() waits for that.
   std::erase_if(published_, [this](const Published& block) {
     if (block.slot->readers.load(std::memory_order_acquire) != 0) return false;
-    heap_.free(block.offset);
+    allocator_.free(block.offset);
     return true;
   });
 }
 
 void BlockExchange::trim() {
-  if (heap_.used() == 0 && own().bytes() > 2 * peak_ + kLeastTrim) own().resize(peak_);
+  if (allocator_.used() == 0 && own().bytes() > 2 * peak_ + kLeastTrim) own().resize(peak_);
   allocations_ = 0;
-  peak_ = heap_.used();
+  peak_ = allocator_.used();
 }
 
 void BlockExchange::wake(int64_t rank) const {

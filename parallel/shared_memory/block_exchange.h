@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "parallel/shared_memory/block_heap.h"
+#include "parallel/shared_memory/block_allocator.h"
 #include "parallel/shared_memory/shared_segment.h"
 
 namespace accel {
@@ -88,7 +88,7 @@ class BlockExchange {
   std::chrono::milliseconds timeout_;
   int spins_;
   std::vector<std::unique_ptr<SharedSegment>> segments_;  ///< by rank
-  BlockHeap heap_;
+  BlockAllocator allocator_;
   std::deque<Published> published_;
   uint64_t drafted_ = 0;  ///< offset of the block to publish
   size_t drafted_bytes_ = 0;

@@ -9,7 +9,6 @@
 #include "core/recipe/schema.h"
 #include "kernels/choice.h"
 #include "parallel/pipeline/schedule.h"
-#include "parallel/shared_memory/cpu_backend.h"
 #include "train/recipe/mixed_precision.h"
 #include "train/recipe/recipe_values.h"
 
@@ -32,14 +31,6 @@ struct EnumNames<CommHook> {
       {CommHook::kFp16, "fp16"},
       {CommHook::kBf16, "bf16"},
       {CommHook::kPowerSgd, "power_sgd"}};
-};
-
-template <>
-struct EnumNames<CpuBackend> {
-  static constexpr std::pair<CpuBackend, const char*> kValues[] = {
-      {CpuBackend::kAuto, "auto"},
-      {CpuBackend::kSharedMemory, "shared_memory"},
-      {CpuBackend::kGloo, "gloo"}};
 };
 
 /// Debug checks with a cost in speed.

@@ -7,8 +7,17 @@
 
 #include "core/recipe/registry.h"
 #include "core/recipe/wrapped.h"
+#include "parallel/shared_memory/cpu_backend.h"
 
 namespace accel {
+
+template <>
+struct EnumNames<CpuBackend> {
+  static constexpr std::pair<CpuBackend, const char*> kValues[] = {
+      {CpuBackend::kAuto, "auto"},
+      {CpuBackend::kSharedMemory, "shared_memory"},
+      {CpuBackend::kGloo, "gloo"}};
+};
 
 /// Type of parallelism; only what this build supports.
 enum class DistributedType { kAuto, kNo, kMultiCpu, kMultiGpu };

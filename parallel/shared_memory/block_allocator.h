@@ -8,7 +8,7 @@
 namespace accel {
 
 /// Allocates ranges of offsets from 0, first fit, aligned to kAlignment.
-class BlockHeap {
+class BlockAllocator {
  public:
   static constexpr uint64_t kAlignment = 64;
 

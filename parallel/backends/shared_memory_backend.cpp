@@ -1,5 +1,3 @@
-#include "parallel/shared_memory_backend.h"
-
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/add.h>
@@ -24,6 +22,7 @@
 #include <vector>
 
 #include "core/base/text.h"
+#include "parallel/c10d_group.h"
 #include "parallel/shared_memory/block_exchange.h"
 
 namespace accel {
@@ -38,8 +37,6 @@ constexpr int64_t kCopyGrain = int64_t{1} << 20;
 constexpr size_t kOnePhase = size_t{32} << 10;
 /// Elements of sums in float32 of narrower types.
 constexpr int64_t kChunk = int64_t{1} << 14;
-/// Groups of one machine are smaller.
-constexpr int64_t kMostRanks = 256;
 
 Bytes bytes_of(const at::Tensor& tensor) {
   return {static_cast<std::byte*>(tensor.mutable_data_ptr()), tensor.nbytes()};
@@ -476,7 +473,6 @@ SharedMemoryAttempt make_shared_memory_backend(const StorePtr& store, const Grou
   if (std::ranges::any_of(machines, [&](const auto& one) { return one != options.machine; })) {
     return {nullptr};
   }
-  if (options.world > kMostRanks) return {nullptr, text("they are more than {}", kMostRanks)};
   const std::chrono::milliseconds timeout(static_cast<int64_t>(options.timeout * 1e3));
   std::shared_ptr<BlockExchange> exchange;
   std::string own_problem, name;
