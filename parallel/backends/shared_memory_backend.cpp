@@ -290,9 +290,9 @@ class Receive final : public InProgress {
 };
 
 /// A message or broadcast of this rank.
-class Sent final : public InProgress {
+class SentWork final : public InProgress {
  public:
-  explicit Sent(std::shared_ptr<BlockExchange> exchange)
+  explicit SentWork(std::shared_ptr<BlockExchange> exchange)
       : InProgress(std::move(exchange), "shared_memory:send") {}
 
  protected:
@@ -379,7 +379,7 @@ class SharedMemoryBackend final : public c10d::Backend {
           c10::make_intrusive<Receive>(exchange_, tensor, source, "shared_memory:broadcast"));
     }
     publish(bytes_of(tensor), BlockExchange::kToAll, number, getSize() - 1);
-    return c10::make_intrusive<Sent>(exchange_);
+    return c10::make_intrusive<SentWork>(exchange_);
   }
 
   WorkPtr alltoall_base(at::Tensor& out, at::Tensor& in, std::vector<int64_t>& out_rows,
@@ -405,7 +405,7 @@ class SharedMemoryBackend final : public c10d::Backend {
   WorkPtr send(std::vector<at::Tensor>& tensors, int to, int /*tag*/) override {
     publish(bytes_of(tensors.at(0)), BlockExchange::lane_to(to), sent_[static_cast<size_t>(to)]++,
             1);
-    return c10::make_intrusive<Sent>(exchange_);
+    return c10::make_intrusive<SentWork>(exchange_);
   }
 
   WorkPtr recv(std::vector<at::Tensor>& tensors, int from, int /*tag*/) override {
