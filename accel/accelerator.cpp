@@ -22,6 +22,7 @@
 #include "parallel/strategy.h"
 #include "train/job/torch_setup.h"
 #include "train/optim/evaluation_weights.h"
+#include "train/optim/hessian_estimate.h"
 #include "train/precision/precision.h"
 #include "train/step/update.h"
 
@@ -212,6 +213,14 @@ Optimizer& Accelerator::prepare(torch::nn::Module& module, const std::string& op
   const StrategyContext context{item.binding.parameters, buffers, all.group.get()};
   item.binding.strategy = all.group->world() > 1 ? make_ddp(context, {}) : make_single();
   item.optimizer = ref.make({item.binding.parameters});
+  if (dynamic_cast<const UsesHessianEstimate*>(item.optimizer.get())) {
+    throw Error(
+        ExitCode::kRecipe,
+        text("the optimizer '{}' estimates the Hessian from labels that a task samples, and "
+             "a custom loop has no task",
+             ref.type),
+        "use adamw, or train with accel-run");
+  }
   item.binding.optimizer = item.optimizer.get();
   all.prepared.push_back(std::move(item));
   return *all.prepared.back().optimizer;

@@ -363,17 +363,36 @@ int64_t Table::class_of(int64_t index) const {
   return targets_.as<int64_t>()[static_cast<size_t>(inputs_->row(index))];
 }
 
+template <class Values>
+Values Table::of_samples(const Values& of_rows) const {
+  Values out;
+  for (int64_t i = 0; i < size(); ++i) {
+    out.push_back(of_rows[static_cast<size_t>(inputs_->row(i))]);
+  }
+  return out;
+}
+
 std::vector<uint64_t> Table::row_keys(const std::string& column) const {
   const size_t position = reading_->names.find(column, "group");
   std::vector<uint64_t> of_rows;
   reading_->each([&](const CsvReader&, const Fields& fields) {
     of_rows.push_back(Fingerprint().add(fields[position]).value());
   });
-  std::vector<uint64_t> keys;
-  for (int64_t i = 0; i < size(); ++i) {
-    keys.push_back(of_rows[static_cast<size_t>(inputs_->row(i))]);
-  }
-  return keys;
+  return of_samples(of_rows);
+}
+
+std::vector<double> Table::row_numbers(const std::string& column) const {
+  const size_t position = reading_->names.find(column, "curriculum");
+  std::vector<double> of_rows;
+  reading_->each([&](const CsvReader& reader, const Fields& fields) {
+    const auto number = parse_field_number(fields[position], reading_->check.decimal());
+    if (!number) {
+      throw DataError(accel::text("{}: column '{}' of 'curriculum' holds '{}', not a number",
+                                  reader.location(), column, fields[position]));
+    }
+    of_rows.push_back(*number);
+  });
+  return of_samples(of_rows);
 }
 
 /// Makes the features again, after the categories have changed.

@@ -15,6 +15,7 @@
 #include "core/base/mapped_file.h"
 #include "data/datasets/skipped_samples.h"
 #include "data/datasets/table_columns.h"
+#include "data/loader/curriculum.h"
 #include "data/loader/epoch_order.h"
 #include "formats/records/csv.h"
 
@@ -50,6 +51,7 @@ class Table : public Dataset,
               public KnowsLengths,
               public ClassLabels,
               public RowKeys,
+              public RowNumbers,
               public FittedValues {
  public:
   /// `dialect` is the meaning of `auto`. Throws DataError with file and line for bad values, and
@@ -69,6 +71,7 @@ class Table : public Dataset,
   int64_t length(int64_t index) const override { return inputs_->length(index).value(); }
   int64_t class_of(int64_t index) const override;
   std::vector<uint64_t> row_keys(const std::string& column) const override;
+  std::vector<double> row_numbers(const std::string& column) const override;
 
   void fit(std::span<const int64_t> rows) override;
   std::string fitted() const override;
@@ -77,6 +80,8 @@ class Table : public Dataset,
 
  private:
   void encode();
+  template <class Values>
+  Values of_samples(const Values& of_rows) const;
   void set_target(const TableReading& reading, const LabelMap& labels,
                   const std::vector<std::string_view>& fields, size_t row);
 

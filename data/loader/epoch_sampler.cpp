@@ -28,6 +28,13 @@ EpochSampler::EpochSampler(std::shared_ptr<const Dataset> dataset, const Sampler
     throw DataError("'shuffle_block_size' has no effect on datasets with a 'weight'",
                     "leave one of the two out");
   }
+  if (!options_.curriculum.by.empty()) {
+    if (dynamic_cast<const EpochOrder*>(dataset_.get())) {
+      throw DataError("'curriculum' has no effect on datasets with a 'weight'",
+                      "leave one of the two out");
+    }
+    curriculum_.emplace(*dataset_, options_.curriculum, options_.batch, options_.steps_per_epoch);
+  }
   if (options_.length_group == 0) return;
   lengths_ = lengths_of(*dataset_);
   if (lengths_.empty() && dataset_->size() > 0) {
@@ -46,6 +53,8 @@ std::vector<int64_t> EpochSampler::order(int64_t epoch) const {
   if (ordered) return ordered->draws(options_.seed, epoch, options_.shuffle);
   const int64_t size = dataset_->size();
   try {
+    if (curriculum_ && curriculum_->restricts(epoch))
+      return curriculum_->draws(options_.seed, epoch);
     if (sampler_seed_) return permutation(size, *sampler_seed_);
     return options_.block > 0 ? block_permutation(size, options_.block, options_.seed, epoch)
                               : epoch_permutation(size, options_.seed, epoch);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/api/dataset.h"
+#include "data/loader/curriculum.h"
 
 namespace accel {
 
@@ -34,13 +35,17 @@ struct SamplerOptions {
   bool shuffle = true;
   int64_t block = 0;         ///< of block_permutation(); 0: epoch_permutation()
   int64_t length_group = 0;  ///< batch size of length groups; 0: none
+  CurriculumPlan curriculum = {};
+  int64_t batch = 1;            ///< of the curriculum's steps
+  int64_t steps_per_epoch = 1;  ///< the same
 };
 
 /// Computes an epoch's order on first use and caches two epochs. Thread-safe.
 class EpochSampler {
  public:
-  /// Throws DataError for length groups of a dataset that does not know lengths, and for blocks of
-  /// one with an EpochOrder.
+  /// Throws DataError for length groups of a dataset that does not know lengths, for a curriculum
+  /// of one that does not know difficulties, and for a curriculum or blocks of one with an
+  /// EpochOrder.
   EpochSampler(std::shared_ptr<const Dataset> dataset, const SamplerOptions& options);
 
   /// Draws per epoch.
@@ -57,6 +62,7 @@ class EpochSampler {
   const std::shared_ptr<const Dataset> dataset_;
   const SamplerOptions options_;
   std::vector<int64_t> lengths_;  // of samples, with group_by_length
+  std::optional<Curriculum> curriculum_;
   std::optional<uint64_t> sampler_seed_;
   std::mutex mutex_;
   std::map<int64_t, std::shared_future<SampleOrder>> kept_;

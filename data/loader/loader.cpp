@@ -124,16 +124,24 @@ constexpr uint64_t kFnvOffset = 0xcbf29ce484222325ULL;
 constexpr uint64_t kFnvPrime = 0x100000001b3ULL;
 
 void require_sane(const LoaderOptions& options) {
-  const bool sane = options.batch > 0 && options.micro_batch > 0 && options.workers >= 0 &&
-                    options.prefetch > 0 && options.rank >= 0 && options.rank < options.world &&
-                    options.batch % (options.micro_batch * options.world) == 0 &&
-                    (options.shuffle || !options.group_by_length);
+  const bool sane =
+      options.batch > 0 && options.micro_batch > 0 && options.workers >= 0 &&
+      options.prefetch > 0 && options.rank >= 0 && options.rank < options.world &&
+      options.batch % (options.micro_batch * options.world) == 0 &&
+      (options.shuffle || (!options.group_by_length && options.curriculum.by.empty()));
   if (!sane) throw std::logic_error("a loader's sizes do not fit together");
 }
 
 /// value % size; avoids the slow division in the common case.
 int64_t wrapped(int64_t value, int64_t size) {
   return value < size ? value : value % size;
+}
+
+/// Of samples in global batches; at least 1.
+int64_t steps_of(int64_t samples, const LoaderOptions& options) {
+  const int64_t whole = samples / options.batch;
+  return std::max<int64_t>(options.drop_last || samples % options.batch == 0 ? whole : whole + 1,
+                           1);
 }
 
 /// For an order without locality the dataset is prepared, and its cost is said.
@@ -179,7 +187,10 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset,
       draws_(dataset_, {.seed = options.seed,
                         .shuffle = options.shuffle,
                         .block = options.shuffle_block_size,
-                        .length_group = options.group_by_length ? options.batch : 0}),
+                        .length_group = options.group_by_length ? options.batch : 0,
+                        .curriculum = options.curriculum,
+                        .batch = options.batch,
+                        .steps_per_epoch = steps_of(ids_, options)}),
       reads_ahead_(samples_ahead_of(*dataset_, options) > 0) {
   require_sane(options_);
   const DataShape padded = shape();
@@ -189,7 +200,7 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset,
   if (size == 0) throw DataError("the dataset holds no samples");
   samples_per_epoch_ = options_.drop_last ? size - size % options_.batch : size;
   if (samples_per_epoch_ == 0) throw_too_few(size, options_);
-  steps_per_epoch_ = (samples_per_epoch_ - 1) / options_.batch + 1;
+  steps_per_epoch_ = steps_of(size, options_);
   share_out();
   seek(0, 0);
 }

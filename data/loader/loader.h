@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/api/dataset.h"
+#include "data/loader/curriculum.h"
 #include "data/loader/epoch_sampler.h"
 #include "data/loader/host_batch.h"
 #include "data/loader/shard.h"
@@ -38,6 +39,7 @@ struct LoaderOptions {
   bool shuffle = true;      ///< false: dataset order in every epoch
   int64_t shuffle_block_size = 0;  ///< of block_permutation(); 0: epoch_permutation()
   bool group_by_length = false;    ///< requires `shuffle`
+  CurriculumPlan curriculum = {};  ///< requires `shuffle`
   bool drop_last = false;          ///< drop an epoch's last global batch if it is short
   bool repeat = true;              ///< false: one epoch per seek(), without prefetching beyond it
   uint64_t seed = 0;               ///< of order and transforms
@@ -54,8 +56,8 @@ struct LoaderOptions {
 /// the global batch's (a * world + r)-th, unless the end of an epoch is sliced. Not thread-safe.
 class Loader {
  public:
-  /// Throws DataError for fewer samples than one global batch, and for `group_by_length` with a
-  /// dataset of unknown lengths.
+  /// Throws DataError for fewer samples than one global batch, for `group_by_length` with a dataset
+  /// of unknown lengths, and for a `curriculum` with one of unknown difficulties.
   Loader(std::shared_ptr<const Dataset> dataset, std::vector<std::unique_ptr<Transform>> transforms,
          const LoaderOptions& options);
   ~Loader();

@@ -149,6 +149,7 @@ std::unique_ptr<Job> build_fake_job(RecipeOptions recipe, const Node& resolved,
   recipe.data.split = {};
   recipe.data.transform.clear();
   recipe.data.loader.group_by_length = false;  // all fake samples have the maximum length
+  recipe.data.loader.curriculum = {};
   recipe.accelerator.num_processes = {};
   recipe.accelerator.distributed_type = DistributedType::kAuto;
   World ranks;

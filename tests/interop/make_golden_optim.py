@@ -57,6 +57,39 @@ class Lion(torch.optim.Optimizer):
                 average.mul_(beta2).add_(grad, alpha=1 - beta2)
 
 
+class Sophia(torch.optim.Optimizer):
+    """Algorithm 3 of "Sophia: A Scalable Stochastic Second-order Optimizer", with the estimator of its algorithm 2."""
+
+    def __init__(self, params, lr=1e-4, betas=(0.965, 0.99), rho=0.04, eps=1e-12, weight_decay=0.1):
+        super().__init__(params, dict(lr=lr, betas=betas, rho=rho, eps=eps, weight_decay=weight_decay))
+
+    def items(self):
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is not None:
+                    if not self.state[p]:
+                        self.state[p] = {"step": torch.zeros(()), "exp_avg": torch.zeros_like(p),
+                                         "hessian": torch.zeros_like(p)}
+                    yield group, p, self.state[p]
+
+    @torch.no_grad()
+    def update_hessian(self, labels):
+        """The gradients are those of the mean loss over so many sampled labels."""
+        for group, p, state in self.items():
+            beta2 = group["betas"][1]
+            state["hessian"].mul_(beta2).addcmul_(p.grad, p.grad, value=(1 - beta2) * labels)
+
+    @torch.no_grad()
+    def step(self):
+        for group, p, state in self.items():
+            state["step"] += 1
+            if group["weight_decay"] != 0:
+                p.mul_(1 - group["lr"] * group["weight_decay"])
+            average = state["exp_avg"].mul_(group["betas"][0]).add_(p.grad, alpha=1 - group["betas"][0])
+            divisor = state["hessian"].mul(group["rho"]).clamp_(min=group["eps"])
+            p.add_(average.div(divisor).clamp_(-1, 1), alpha=-group["lr"])
+
+
 CLASSES = {
     "sgd": torch.optim.SGD,
     "adam": torch.optim.Adam,
@@ -64,10 +97,12 @@ CLASSES = {
     "adagrad": torch.optim.Adagrad,
     "rmsprop": torch.optim.RMSprop,
     "lion": Lion,
+    "sophia": Sophia,
     "adafactor": torch.optim.Adafactor,
 }
 # Of the largest value of a tensor. 0: to the last bit, on a CPU of the kind that ran this script.
-TOLERANCE = {"adafactor": 1e-6, "muon": 1e-6}  # they sum, in an order that depends on the threads
+# adafactor and muon sum, in an order that depends on the threads; sophia's cases are of another kind of CPU.
+TOLERANCE = {"adafactor": 1e-6, "muon": 1e-6, "sophia": 1e-6}
 
 OPTIMIZERS = [
     {"type": "sgd", "lr": 0.1},
@@ -113,6 +148,14 @@ OPTIMIZERS = [
     {"type": "rmsprop", "centered": True, "momentum": 0.5},
     {"type": "lion"},
     {"type": "lion", "lr": 0.01, "betas": [0.95, 0.98], "weight_decay": 0.1},
+    {"type": "sophia", "hessian_interval": 2},
+    {"type": "sophia", "lr": 0.01, "betas": [0.9, 0.95], "rho": 0.3, "eps": 1e-6, "weight_decay": 0.2, "hessian_interval": 3},
+    {
+        "type": "sophia",
+        "lr": 0.01,
+        "hessian_interval": 1,
+        "groups": [{"match": ["*.bias"], "weight_decay": 0.0, "rho": 1.0, "betas": [0.5, 0.5]}],
+    },
     {"type": "adafactor"},
     {"type": "adafactor", "lr": 0.5, "weight_decay": 0.1, "d": 1.5, "beta2_decay": -0.5},
     {"type": "muon"},
@@ -129,7 +172,8 @@ OPTIMIZERS = [
 ]
 
 
-NOT_TORCH = ("type", "groups", "adamw", "match", "fused")
+NOT_TORCH = ("type", "groups", "adamw", "match", "fused", "hessian_interval")
+LABELS = 24  # of each estimate of the Hessian
 
 
 def torch_options(recipe):
@@ -186,6 +230,10 @@ def run_optimizer(recipe):
         group["initial_lr"] = group["lr"]  # as attaching a scheduler does
     trace = []
     for step in range(STEPS):
+        if step % recipe.get("hessian_interval", STEPS + 1) == 0 and recipe["type"] == "sophia":
+            for seed, p in enumerate(parameters.values()):
+                p.grad = fill(p.shape, 3000 + 10 * step + seed)
+            optimizers[0].update_hessian(LABELS)
         for seed, (name, p) in enumerate(parameters.items()):
             grad = fill(p.shape, 1000 + 10 * step + seed)
             p.grad = None if (step, name) == SKIPPED else grad

@@ -1,10 +1,25 @@
 #include "train/job/build_data.h"
 
+#include <algorithm>
+
 #include "core/base/text.h"
 #include "train/job/open_datasets.h"
 
 namespace accel {
 namespace {
+
+CurriculumPlan curriculum_of(const Job& job) {
+  const CurriculumSection& section = job.recipe.data.loader.curriculum;
+  if (!section.until) return {};
+  const auto samples = static_cast<double>(std::max<int64_t>(job.train_samples, 1));
+  return {.by = section.by,
+          .until = section.until->value,
+          .until_epochs = section.until->unit == Duration::Unit::kEpochs,
+          .start = section.start.samples > 0
+                       ? std::min(static_cast<double>(section.start.samples) / samples, 1.0)
+                       : section.start.percent / 100,
+          .pacing = section.pacing};
+}
 
 LoaderOptions train_options(const Job& job) {
   LoaderOptions options;
@@ -15,6 +30,7 @@ LoaderOptions train_options(const Job& job) {
   options.shuffle = job.recipe.data.loader.shuffle;
   options.shuffle_block_size = job.recipe.data.loader.shuffle_block_size.value_or(0);
   options.group_by_length = job.recipe.data.loader.group_by_length;
+  options.curriculum = curriculum_of(job);
   options.drop_last = job.recipe.data.loader.drop_last;
   options.repeat = job.recipe.compat.use_seedable_sampler;  // else the next order is not known yet
   options.seed = static_cast<uint64_t>(job.recipe.seed);
@@ -33,6 +49,7 @@ LoaderOptions eval_options(const Job& job) {
   options.batch = options.micro_batch * options.world * job.mesh.pipeline->world();
   options.shuffle = options.group_by_length = options.drop_last = options.repeat = false;
   options.shuffle_block_size = 0;
+  options.curriculum = {};
   options.sharing = Sharing::kBatches;
   options.even_batches = data_ranks_communicate_in_passes(job);  // else a rank may have no batch
   return options;

@@ -5,10 +5,12 @@
 #include <set>
 #include <stdexcept>
 
+#include "core/api/auxiliary_loss.h"
 #include "core/base/text.h"
 #include "kernels/memory/deferred_init.h"
 #include "models/hf/hf_family.h"
 #include "models/layers/module_state.h"
+#include "models/layers/sampled_labels.h"
 #include "models/layers/skip_init.h"
 #include "parallel/expert_ranks.h"
 #include "parallel/tensor_ranks.h"
@@ -21,6 +23,7 @@
 #include "train/job/library_errors.h"
 #include "train/job/torch_setup.h"
 #include "train/optim/evaluation_weights.h"
+#include "train/optim/hessian_estimate.h"
 #include "train/optim/joined_optimizer.h"
 
 namespace accel {
@@ -190,6 +193,51 @@ void check_evaluation_weights(const Job& job, const Optimizer& optimizer,
                       text("leave {} out, or use adamw", other)}});
 }
 
+/// The option under which passes of sampled labels would not be those of a plain update; "": none.
+std::string without_estimates(const Job& job) {
+  const AcceleratorSection& section = job.recipe.accelerator;
+  const ParallelismSection& axes = section.parallelism;
+  if (section.mixed_precision == MixedPrecision::kFp16) return "'mixed_precision: fp16'";
+  if (section.mixed_precision == MixedPrecision::kFp8) return "'mixed_precision: fp8'";
+  if (section.local_sgd.every) return "'local_sgd'";
+  if (section.ddp.comm_hook == CommHook::kPowerSgd) return "'comm_hook: power_sgd'";
+  if (axes.pp > 1) return "'pp'";
+  if (axes.tp > 1) return "'tp'";
+  if (axes.cp > 1) return "'cp'";
+  if (axes.sp > 1) return "'sp'";
+  if (dynamic_cast<const AuxiliaryLoss*>(job.model.get())) {
+    const auto* experts = dynamic_cast<const ExpertParallel*>(job.model.get());
+    if (!experts || experts->num_experts() > 0) return "a model with an auxiliary loss";
+  }
+  const auto* task = dynamic_cast<const SamplesLabels*>(job.task.get());
+  const std::string option = task ? task->prevents_sampling() : "";
+  return option.empty() ? "" : text("'{}' of the task '{}'", option, job.recipe.task.type);
+}
+
+/// An estimate of the Hessian needs labels that the task samples from the recipe's model.
+void check_hessian_estimate(const Job& job, const OptimizerBinding& binding,
+                            const Ref<Optimizer>& component) {
+  if (!dynamic_cast<const UsesHessianEstimate*>(binding.optimizer)) return;
+  const Span& where = component.resolved.where;
+  const bool is_recipes = binding.name == kRecipeOptimizer;
+  if (!is_recipes || !dynamic_cast<const SamplesLabels*>(job.task.get())) {
+    throw RecipeError(
+        {{where,
+          text("the optimizer '{}' needs labels sampled from the model's logits, which the task "
+               "'{}' does not have",
+               component.type, job.recipe.task.type),
+          "use adamw; the tasks causal_lm, masked_lm, classification and token_classification have "
+          "such labels"}});
+  }
+  const std::string other = without_estimates(job);
+  if (other.empty()) return;
+  throw RecipeError(
+      {{where,
+        text("the optimizer '{}' estimates the Hessian, which is not supported with {}",
+             component.type, other),
+        text("leave {} out, or use adamw", other)}});
+}
+
 void make_models(Job& job, const Registry& registry) {
   std::optional<DeferredInit> deferred;
   if (can_defer_init(job)) deferred.emplace();
@@ -260,6 +308,7 @@ void build_trained(Job& job) {
     check_shards(job, *binding.optimizer, component.type, component.resolved.where);
     check_swapping(job, *binding.optimizer, component.type, component.resolved.where);
     check_evaluation_weights(job, *binding.optimizer, component);
+    check_hessian_estimate(job, binding, component);
     // Before anything is written: the disk may be full.
     if (job.swapper) binding.optimizer->preallocate_state();
     job.parameters = binding.strategy->shards_of(std::move(job.parameters));

@@ -229,13 +229,18 @@ void GroupedOptimizer::gather(size_t index, size_t unit) {
 
 void GroupedOptimizer::step() {
   const c10::NoGradGuard no_grad;
-  lay_out_state();
   begin_step();
-  for (size_t unit = 0; unit < units_.size(); ++unit) step_unit(unit);
+  visit_groups([this](size_t group, GroupUpdate& work) { update_group(group, work); });
+}
+
+void GroupedOptimizer::visit_groups(const GroupVisit& visit) {
+  const c10::NoGradGuard no_grad;
+  lay_out_state();
+  for (size_t unit = 0; unit < units_.size(); ++unit) visit_unit(unit, visit);
   drop_reserved();
 }
 
-void GroupedOptimizer::step_unit(size_t unit) {
+void GroupedOptimizer::visit_unit(size_t unit, const GroupVisit& visit) {
   if (!has_gradients(unit)) return;
   StateSwapper* const swapper = swapper_.get();
   const SwapScope parameters(swapper, units_[unit].parameters, SwapAccess::kUpdate);
@@ -246,7 +251,7 @@ void GroupedOptimizer::step_unit(size_t unit) {
     Group& group = groups_[g];
     gather(g, unit);
     if (group.updated.empty()) continue;
-    update_group(g, group.update);
+    visit(g, group.update);
     for (size_t i = 0; i < group.updated.size(); ++i) {
       Item& item = *group.updated[i];
       for (size_t s = 0; s < item.slots.size(); ++s) {

@@ -1,6 +1,7 @@
 // Base class of optimizers: parameter groups, learning rates, state.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -99,6 +100,9 @@ class GroupedOptimizer : public Optimizer {
   /// Called once at the beginning of step(), before update_group() of any group, which a step may
   /// call several times.
   virtual void begin_step() {}
+  /// Calls `visit` without autograd for each group with gradients, as step() does update_group().
+  using GroupVisit = std::function<void(size_t group, GroupUpdate& work)>;
+  void visit_groups(const GroupVisit& visit);
   /// Takes the entries of a saved group that are state.
   virtual void load_hyper(size_t /*group*/, const Hyper& /*saved*/) {}
 
@@ -125,7 +129,7 @@ class GroupedOptimizer : public Optimizer {
   std::optional<size_t> gradients_of(size_t unit) const;
   bool has_gradients(size_t unit) const;
   void prefetch(size_t unit) const;
-  void step_unit(size_t unit);
+  void visit_unit(size_t unit, const GroupVisit& visit);
   SwapAccess state_access(size_t unit) const;
   /// A slot's tensor, moved to the unit's state if it belongs there.
   at::Tensor placed(const Item& item, size_t slot, const at::Tensor& value);

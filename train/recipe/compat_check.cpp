@@ -32,6 +32,8 @@ void check_sampler(const RecipeOptions& recipe, const Span& where, Reading& read
   } else if (loader.group_by_length) {
     refuse("is the order of RandomSampler, not that of 'group_by_length'",
            "leave one of the two out");
+  } else if (loader.curriculum.until) {
+    refuse("is the order of RandomSampler, not that of 'curriculum'", "leave one of the two out");
   } else if (std::any_of(parts.begin(), parts.end(),
                          [](const DatasetPart& part) { return part.extra.weight.has_value(); })) {
     refuse("is the order of RandomSampler, not that of 'weight' in 'data.train'",

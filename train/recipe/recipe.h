@@ -8,11 +8,27 @@
 
 #include "core/api/plugin_identity.h"
 #include "core/recipe/registry.h"
+#include "data/loader/curriculum.h"
 #include "train/recipe/accelerator_section.h"
 #include "train/recipe/compat_section.h"
 #include "train/recipe/recipe_values.h"
 
 namespace accel {
+
+template <>
+struct EnumNames<Pacing> {
+  static constexpr std::pair<Pacing, const char*> kValues[] = {{Pacing::kSqrt, "sqrt"},
+                                                               {Pacing::kLinear, "linear"}};
+};
+
+/// Early steps draw easy samples only.
+struct CurriculumSection {
+  std::string by = kByLength;
+  std::optional<Duration> until;  ///< none: no curriculum
+  Portion start = {.percent = 10};
+  Pacing pacing = Pacing::kSqrt;
+  static Schema<CurriculumSection> schema();
+};
 
 struct LoaderSection {
   int64_t workers = 2;
@@ -20,6 +36,7 @@ struct LoaderSection {
   bool shuffle = true;
   std::optional<int64_t> shuffle_block_size;
   bool group_by_length = false;
+  CurriculumSection curriculum;
   bool drop_last = false;
   bool even_batches = false;
   bool split_batches = true;

@@ -113,10 +113,49 @@ void check_loader(const LoaderSection& section, const Node& node, Reading& readi
                            "'shuffle_block_size' has no effect: 'shuffle' is false",
                            "leave one of the two out");
   }
+  if (section.curriculum.until) {
+    const char* const other = !section.shuffle             ? "shuffle: false"
+                              : section.shuffle_block_size ? "shuffle_block_size"
+                              : section.group_by_length    ? "group_by_length"
+                                                           : nullptr;
+    if (other) {
+      reading.problems.error(node.find("curriculum")->node.where,
+                             text("'curriculum' is another order than that of '{}'", other),
+                             "leave one of the two out");
+    }
+  }
   if (!section.dispatch_batches || !section.drop_last) return;
   reading.problems.error(node.find("dispatch_batches")->node.where,
                          "'dispatch_batches' has no effect with 'drop_last'",
                          "it divides an epoch's last, short batch: leave one of the two out");
+}
+
+Rule<std::string> some_column() {
+  return {[](const std::string& v) { return !v.empty(); }, "'length' or the name of a column",
+          "\"minLength\": 1"};
+}
+
+/// Steps or epochs.
+Rule<Duration> counted_span() {
+  return {[](const Duration& v) {
+            const bool is_steps = v.unit == Duration::Unit::kSteps;
+            return (is_steps || v.unit == Duration::Unit::kEpochs) && v.value > 0;
+          },
+          "steps or epochs, such as '3 epochs'", ""};
+}
+
+/// By value, as above.
+void check_curriculum(const CurriculumSection& section, const Node& node, Reading& reading) {
+  if (section.until) return;
+  const CurriculumSection plain;
+  const auto refuse = [&](const char* key) {
+    reading.problems.error(node.find(key)->node.where,
+                           text("'{}' has no effect: the curriculum has no 'until'", key),
+                           "add 'until: 3 epochs', or leave it out");
+  };
+  if (section.by != plain.by) refuse("by");
+  if (to_string(section.start) != to_string(plain.start)) refuse("start");
+  if (section.pacing != plain.pacing) refuse("pacing");
 }
 
 /// By value, as above.
@@ -141,6 +180,26 @@ void check_data(const DataSection& section, const Node& node, Reading& reading) 
 
 }  // namespace
 
+Schema<CurriculumSection> CurriculumSection::schema() {
+  return Schema<CurriculumSection>()
+      .field("by", &CurriculumSection::by,
+             "Difficulty of a sample: `length` in tokens, or a column of numbers of csv, tsv, or "
+             "texts of jsonl, parquet, arrow and hf.",
+             some_column())
+      .hint_for({"curriculum_type", "difficulty", "metric"})
+      .field("until", &CurriculumSection::until,
+             "Steps or epochs after which all samples are drawn from, such as `3 epochs`.",
+             if_given<std::optional>(counted_span()))
+      .hint_for({"total_curriculum_step", "duration"})
+      .field("start", &CurriculumSection::start,
+             "Share or number of samples, the easiest ones, that the first step draws from.")
+      .hint_for({"min_difficulty", "c0"})
+      .field("pacing", &CurriculumSection::pacing,
+             "Growth of the share: `sqrt`, fast at first, or `linear`.")
+      .hint_for({"schedule_type"})
+      .check(&check_curriculum);
+}
+
 Schema<LoaderSection> LoaderSection::schema() {
   return Schema<LoaderSection>()
       .field("workers", &LoaderSection::workers,
@@ -164,6 +223,10 @@ Schema<LoaderSection> LoaderSection::schema() {
              "Batch samples of similar length, which need less padding: the order is divided into "
              "groups of up to 50 batches, each sorted from long to short. For texts of jsonl, "
              "chat, csv, tsv, parquet, arrow, mds and webdataset.")
+      .field("curriculum", &LoaderSection::curriculum,
+             "Draw from the easiest samples first, from a share that grows to all of them "
+             "(Platanios et al., 2019).")
+      .hint_for({"curriculum_learning"})
       .field("drop_last", &LoaderSection::drop_last, "Drop an epoch's last, short batch.")
       .hint_for({"dataloader_drop_last"})
       .field("even_batches", &LoaderSection::even_batches,

@@ -9,9 +9,11 @@
 #include "core/api/auxiliary_loss.h"
 #include "core/base/text.h"
 #include "core/recipe/number_text.h"
+#include "models/layers/sampled_labels.h"
 #include "parallel/gradients.h"
 #include "parallel/operations.h"
 #include "train/job/step_graph.h"
+#include "train/optim/hessian_estimate.h"
 #include "train/step/pass_snapshot.h"
 #include "train/step/update.h"
 
@@ -51,8 +53,9 @@ class RequiresGradScope {
   const OptimizerBinding& binding_;
 };
 
-/// A rank without samples runs a forward pass for its collectives only: buffers and random state
-/// stay. Also where the pass ends, by an exception, with a stage of a pipeline.
+/// Passes that do not count, such as those of a rank without samples, which runs them for their
+/// collectives: buffers and random state stay. Also where a pass ends, by an exception, with a
+/// stage of a pipeline.
 class IdlePass {
  public:
   IdlePass(const Job& job, bool is_idle) : job_(job) {
@@ -113,7 +116,8 @@ OptimizerBinding& binding_named(Job& job, const std::string& name) {
 
 double TrainStepContext::update(const std::string& optimizer, const BatchLoss& loss) {
   OptimizerBinding& binding = binding_named(job_, optimizer);
-  const PassLosses losses = accumulate(binding, loss);
+  estimate_hessian(binding);
+  const PassLosses losses = accumulate(binding, loss, job_.step_graph.get());
   double mean = 0;
   const auto read_loss = [&] {
     mean = sum_losses(binding, losses);
@@ -155,21 +159,22 @@ class TrainStepContext::Passes final : public MicroBatchPasses {
     bool failed_ = false;
   };
 
-  Passes(TrainStepContext& step, const Strategy& strategy, const BatchLoss& loss)
+  /// `graph` null: passes are launched one by one.
+  Passes(TrainStepContext& step, const Strategy& strategy, const BatchLoss& loss, StepGraph* graph)
       : losses(step.batches_.size()),
         memory(step.inputs_.header.careful),
         step_(step),
         loss_(loss),
+        graph_(graph),
         share_(share_of_gradients(strategy, step.inputs_.global_batch, step.weights_)) {}
 
   size_t count() const override { return step_.batches_.size(); }
   const Batch& batch(size_t i) const override { return of_graph_ ? *of_graph_ : step_.batches_[i]; }
 
   void run(size_t i) override {
-    StepGraph* const graph = step_.job_.step_graph.get();
-    const bool is_recorded = graph && !step_.inputs_.header.careful && graph->takes(batch(i));
+    const bool is_recorded = graph_ && !step_.inputs_.header.careful && graph_->takes(batch(i));
     const auto pass = [&] {
-      if (is_recorded) return run_graph(*graph, i);
+      if (is_recorded) return run_graph(*graph_, i);
       const at::Tensor scaled = forward(i);
       backward([&] { scaled.backward(); });
     };
@@ -239,14 +244,16 @@ class TrainStepContext::Passes final : public MicroBatchPasses {
 
   TrainStepContext& step_;
   const BatchLoss& loss_;
+  StepGraph* graph_;
   GradientShare share_;
   const Batch* of_graph_ = nullptr;  ///< the batch of the pass that a graph records
 };
 
-PassLosses TrainStepContext::accumulate(OptimizerBinding& binding, const BatchLoss& loss) {
+PassLosses TrainStepContext::accumulate(OptimizerBinding& binding, const BatchLoss& loss,
+                                        StepGraph* graph) {
   Strategy& strategy = *binding.strategy;
   const UnshardedScope weights(job_);  // after an update of another optimizer
-  Passes passes(*this, strategy, loss);
+  Passes passes(*this, strategy, loss, graph);
   const RequiresGradScope only(job_, binding);
   strategy.begin(layout());
   strategy.run_passes(passes);
@@ -256,6 +263,25 @@ PassLosses TrainStepContext::accumulate(OptimizerBinding& binding, const BatchLo
   }
   strategy.finish();
   return std::move(passes.losses);
+}
+
+void TrainStepContext::estimate_hessian(OptimizerBinding& binding) {
+  auto* optimizer = dynamic_cast<UsesHessianEstimate*>(binding.optimizer);
+  if (!optimizer || !optimizer->wants_estimate(step())) return;
+  const auto& task = dynamic_cast<const SamplesLabels&>(*job_.task);  // as build_job() checks
+  const auto loss = [&](const Batch& batch) {
+    const LabelDraws draws(static_cast<uint64_t>(job_.recipe.seed), step(), batch.ids);
+    return task.sampled_loss(*job_.model, batch, draws);
+  };
+  const IdlePass unchanged(job_, true);
+  accumulate(binding, loss, nullptr);
+  check_gradients(binding, binding.strategy->gradient_norm(binding.parameters).item().toDouble());
+  inputs_.watch.lap(Phase::kOptimizer);
+  if (inputs_.before_update) inputs_.before_update();
+  inputs_.watch.lap(Phase::kSave);
+  optimizer->update_hessian(step(), weights_.total);
+  binding.optimizer->zero_grad();
+  inputs_.watch.lap(Phase::kOptimizer);
 }
 
 void TrainStepContext::apply(OptimizerBinding& binding, c10::function_ref<void()> read_loss) {

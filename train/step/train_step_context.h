@@ -50,7 +50,10 @@ class TrainStepContext final : public StepContext, public StepWeights {
 
   /// Forward and backward of all micro-batches, until the gradients are those of all ranks. Returns
   /// the micro-batches' shares of the mean loss; undefined where another stage has the head.
-  PassLosses accumulate(OptimizerBinding& binding, const BatchLoss& loss);
+  PassLosses accumulate(OptimizerBinding& binding, const BatchLoss& loss, StepGraph* graph);
+  /// Passes of sampled labels for an optimizer that estimates the Hessian. They leave buffers and
+  /// random state as they were.
+  void estimate_hessian(OptimizerBinding& binding);
   /// Updates the weights. On a device, where the host waits once, for the norm of the gradients,
   /// `read_loss` gets and checks the loss then, before the weights change.
   void apply(OptimizerBinding& binding, c10::function_ref<void()> read_loss);

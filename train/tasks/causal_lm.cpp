@@ -14,6 +14,7 @@
 #include "kernels/cuda_vocabulary_loss.h"
 #include "models/layers/embedding_noise.h"
 #include "models/layers/logit_softcap.h"
+#include "models/layers/sampled_labels.h"
 #include "train/tasks/chunked_cross_entropy.h"
 #include "train/tasks/divided_sequences.h"
 #include "train/tasks/model_needs.h"
@@ -58,7 +59,8 @@ at::Tensor token_scores(Model& model, const Batch& batch) {
 class CausalLm final : public Task,
                        public DividedSequences,
                        public HasFixedPasses,
-                       public AddsEmbeddingNoise {
+                       public AddsEmbeddingNoise,
+                       public SamplesLabels {
  public:
   static constexpr auto kName = "causal_lm";
   static constexpr const char* kHintFor[] = {"clm", "language_modeling", "text-generation"};
@@ -114,6 +116,22 @@ class CausalLm final : public Task,
                   "leave it out, or use a model such as 'gpt' or 'llama'");
     });
   }
+  at::Tensor sampled_loss(Model& model, const Batch& batch,
+                          const LabelDraws& draws) const override {
+    if (weight(batch) == 0) return mean_loss(model, batch);
+    LanguageModel* language = in_chunks(model);
+    const int64_t chunk = chunk_for(language, batch);
+    const at::Tensor targets = batch.targets.flatten();
+    const at::Tensor uniform = draws.uniform(targets.numel() / batch.size(), targets);
+    if (makes_all_logits(model, batch, chunk)) {
+      const at::Tensor logits = all_logits(model, batch);
+      return cross_entropy(logits, sample_labels(logits, targets, uniform), kIgnoredTarget);
+    }
+    VocabularyHead head = head_of(*language, batch);
+    head.targets = sample_labels_by_chunks(head, uniform, chunk);
+    return chunked_cross_entropy(head, chunk);
+  }
+
   bool has_fixed_passes() const override { return !adds_embedding_noise(); }
   bool adds_embedding_noise() const override { return options_.neftune_noise_alpha > 0; }
 
@@ -203,16 +221,19 @@ class CausalLm final : public Task,
             logit_softcap(model)};
   }
 
+  /// [tokens, vocab]
+  at::Tensor all_logits(Model& model, const Batch& batch) const {
+    auto* language = packed_ ? dynamic_cast<LanguageModel*>(&model) : nullptr;
+    if (!language) return token_scores(model, batch);
+    return softcapped(at::linear(hidden_of(*language, batch, packed_), language->head_weight()),
+                      logit_softcap(*language))
+        .to(at::kFloat)
+        .flatten(0, -2);
+  }
+
   /// The loss and the logits [tokens, vocab].
   Evaluation whole(Model& model, const Batch& batch) const {
-    auto* language = packed_ ? dynamic_cast<LanguageModel*>(&model) : nullptr;
-    const at::Tensor logits =
-        language
-            ? softcapped(at::linear(hidden_of(*language, batch, packed_), language->head_weight()),
-                         logit_softcap(*language))
-                  .to(at::kFloat)
-                  .flatten(0, -2)
-            : token_scores(model, batch);
+    const at::Tensor logits = all_logits(model, batch);
     return {cross_entropy(logits, batch.targets.flatten(), kIgnoredTarget), logits};
   }
 

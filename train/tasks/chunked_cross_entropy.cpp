@@ -10,6 +10,7 @@
 #include "kernels/cuda_vocabulary_loss.h"
 #include "kernels/product_type.h"
 #include "kernels/without_autocast.h"
+#include "models/layers/sampled_labels.h"
 
 namespace accel {
 namespace {
@@ -300,6 +301,20 @@ ScoredTokens score_by_chunks(const VocabularyHead& head, int64_t chunk) {
         predicted.narrow(0, start, part.size(0)).copy_(chunks.argmax(scores));
       });
   return {loss, predicted};
+}
+
+at::Tensor sample_labels_by_chunks(const VocabularyHead& head, const at::Tensor& uniform,
+                                   int64_t chunk) {
+  const at::NoGradGuard no_grad;
+  const VocabularyChunks chunks(head, chunk);
+  at::Tensor labels = at::empty_like(head.targets);
+  chunks.each([&](int64_t start, const at::Tensor& part, const at::Tensor& targets,
+                  const at::Tensor& scores) {
+    const int64_t length = part.size(0);
+    const at::Tensor numbers = uniform.narrow(0, start, length);
+    labels.narrow(0, start, length).copy_(sample_labels(scores, targets, numbers));
+  });
+  return labels;
 }
 
 }  // namespace accel

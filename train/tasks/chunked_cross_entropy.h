@@ -41,6 +41,11 @@ struct ScoredTokens {
 /// vocabulary.
 at::Tensor chunked_log_probs(const VocabularyHead& head, int64_t chunk);
 
+/// sample_labels() of the tokens' logits, with the random numbers `uniform` [tokens]. At most
+/// `chunk` rows of logits exist at a time. Not for a divided vocabulary.
+at::Tensor sample_labels_by_chunks(const VocabularyHead& head, const at::Tensor& uniform,
+                                   int64_t chunk);
+
 /// Like chunked_cross_entropy(), with predictions instead of gradients.
 ScoredTokens score_by_chunks(const VocabularyHead& head, int64_t chunk);
 

@@ -12,6 +12,7 @@
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "core/recipe/registry.h"
+#include "models/layers/sampled_labels.h"
 #include "train/tasks/divided_sequences.h"
 #include "train/tasks/model_needs.h"
 
@@ -23,7 +24,10 @@ struct ClassificationOptions {
   std::vector<double> class_weights;
 };
 
-class Classification final : public Task, public DividedSequences, public HasFixedPasses {
+class Classification final : public Task,
+                             public DividedSequences,
+                             public HasFixedPasses,
+                             public SamplesLabels {
  public:
   static constexpr auto kName = "classification";
   static constexpr const char* kHintFor[] = {"cross_entropy", "image_classification",
@@ -73,13 +77,24 @@ class Classification final : public Task, public DividedSequences, public HasFix
 
   Evaluation evaluate(Model& model, const Batch& batch) override {
     const DividedEvaluation divided(context_ranks(model));
-    const at::Tensor logits = model.forward_batch(batch).to(at::kFloat);
-    check_output(logits, batch);
+    const at::Tensor logits = logits_of(model, batch);
     std::optional<at::Tensor> weights;
     if (class_weights_.defined()) weights = weights_on(batch.targets);
     return {at::cross_entropy_loss(logits, batch.targets, weights, at::Reduction::Mean,
                                    kIgnoredTarget, label_smoothing_),
             logits};
+  }
+
+  at::Tensor sampled_loss(Model& model, const Batch& batch,
+                          const LabelDraws& draws) const override {
+    const at::Tensor rows = logits_of(model, batch).movedim(1, -1).flatten(0, -2);
+    const at::Tensor targets = batch.targets.flatten();
+    const at::Tensor uniform = draws.uniform(targets.numel() / batch.size(), targets);
+    return at::cross_entropy_loss(rows, sample_labels(rows, targets, uniform), {},
+                                  at::Reduction::Mean, kIgnoredTarget);
+  }
+  std::string prevents_sampling() const override {
+    return class_weights_.defined() ? "class_weights" : "";
   }
 
   std::vector<std::string> metrics() const override {
@@ -88,6 +103,12 @@ class Classification final : public Task, public DividedSequences, public HasFix
   std::vector<std::string> default_metrics() const override { return {"accuracy"}; }
 
  private:
+  static at::Tensor logits_of(Model& model, const Batch& batch) {
+    at::Tensor logits = model.forward_batch(batch).to(at::kFloat);
+    check_output(logits, batch);
+    return logits;
+  }
+
   /// Refuses token logits, for which PyTorch's error is unclear.
   static void check_output(const at::Tensor& logits, const Batch& batch) {
     if (logits.dim() == batch.targets.dim() + 1) return;

@@ -20,7 +20,7 @@ namespace {
 
 struct MaskedLmOptions {};
 
-class MaskedLm final : public Task, public DividedSequences {
+class MaskedLm final : public Task, public DividedSequences, public SamplesLabels {
  public:
   static constexpr auto kName = "masked_lm";
   static constexpr const char* kHintFor[] = {"mlm", "fill-mask"};
@@ -52,10 +52,27 @@ class MaskedLm final : public Task, public DividedSequences {
     return divided_evaluation(model, batch, of_positions(model));
   }
 
+  at::Tensor sampled_loss(Model& model, const Batch& batch,
+                          const LabelDraws& draws) const override {
+    auto* head = dynamic_cast<TokenHead*>(&model);
+    if (!head || !head->has_token_head() || !selects_masked(batch)) {
+      return sampled_token_loss(kName, model, kModelHint, batch, draws);
+    }
+    const MaskedTokens tokens = masked_tokens(*head, batch);
+    if (tokens.targets.size(0) == 0) return tokens.logits.sum();
+    const at::Tensor uniform = draws.uniform(batch.targets.size(1), tokens.logits);
+    return cross_entropy(
+        tokens.logits,
+        sample_labels(tokens.logits, tokens.targets, uniform.index_select(0, tokens.positions)),
+        kIgnoredTarget);
+  }
+
   std::vector<std::string> metrics() const override { return {"perplexity", "accuracy"}; }
   std::vector<std::string> default_metrics() const override { return {"perplexity"}; }
 
  private:
+  static constexpr auto kModelHint = "choose a model with a head for masked tokens";
+
   static DividedVocabulary divided_vocabulary(const Model& model) {
     const auto* divided = dynamic_cast<const TensorParallel*>(&model);
     return divided ? divided->vocabulary() : DividedVocabulary();
@@ -85,15 +102,26 @@ class MaskedLm final : public Task, public DividedSequences {
             }};
   }
 
-  /// The mean over masked tokens; other tokens have no logits.
-  static at::Tensor loss_of_masked(TokenHead& model, const Batch& batch) {
+  struct MaskedTokens {
+    at::Tensor positions;  ///< in the flattened batch
+    at::Tensor targets;
+    at::Tensor logits;  ///< F32 [positions, vocab]
+  };
+
+  /// Other tokens have no logits.
+  static MaskedTokens masked_tokens(TokenHead& model, const Batch& batch) {
     const at::Tensor targets = batch.targets.flatten();
     const at::Tensor masked = targets.ne(kIgnoredTarget).nonzero().squeeze(1);
     const at::Tensor hidden = model.token_features(batch).flatten(0, 1).index_select(0, masked);
-    const at::Tensor logits =
-        at::linear(hidden, model.token_weight(), model.token_bias()).to(at::kFloat);
-    if (masked.size(0) == 0) return logits.sum();  // 0, with gradients of 0
-    return cross_entropy(logits, targets.index_select(0, masked), kIgnoredTarget);
+    return {masked, targets.index_select(0, masked),
+            at::linear(hidden, model.token_weight(), model.token_bias()).to(at::kFloat)};
+  }
+
+  /// The mean over masked tokens.
+  static at::Tensor loss_of_masked(TokenHead& model, const Batch& batch) {
+    const MaskedTokens tokens = masked_tokens(model, batch);
+    if (tokens.targets.size(0) == 0) return tokens.logits.sum();  // 0, with gradients of 0
+    return cross_entropy(tokens.logits, tokens.targets, kIgnoredTarget);
   }
 
   /// On a GPU the number of masked tokens would make the host wait.
@@ -102,7 +130,7 @@ class MaskedLm final : public Task, public DividedSequences {
   }
 
   static PositionLoss of_positions(Model& model) {
-    PositionLoss whole = token_loss(kName, model, "choose a model with a head for masked tokens");
+    PositionLoss whole = token_loss(kName, model, kModelHint);
     auto* head = dynamic_cast<TokenHead*>(&model);
     if (!head || !head->has_token_head()) return whole;
     const DividedVocabulary vocabulary = divided_vocabulary(model);

@@ -14,7 +14,7 @@ namespace {
 
 struct TokenClassificationOptions {};
 
-class TokenClassification final : public Task, public DividedSequences {
+class TokenClassification final : public Task, public DividedSequences, public SamplesLabels {
  public:
   static constexpr auto kName = "token_classification";
   static constexpr const char* kHintFor[] = {"ner", "token-classification"};
@@ -49,21 +49,26 @@ class TokenClassification final : public Task, public DividedSequences {
     return divided_evaluation(model, batch, of_positions(model));
   }
 
+  at::Tensor sampled_loss(Model& model, const Batch& batch,
+                          const LabelDraws& draws) const override {
+    return sampled_token_loss(kName, model, kModelHint, batch, draws);
+  }
+
   std::vector<std::string> metrics() const override { return {"entity_f1", "accuracy", "f1"}; }
   std::vector<std::string> default_metrics() const override {
     return {has_entities_ ? "entity_f1" : "accuracy"};
   }
 
  private:
+  static constexpr auto kModelHint = "a model such as 'bert' labels each token with 'head: labels'";
+
   /// Whether the labels are BIO tags, such as "B-PER".
   static bool of_entities(const std::vector<std::string>& labels) {
     return std::any_of(labels.begin(), labels.end(),
                        [](const std::string& label) { return label.starts_with("B-"); });
   }
 
-  static PositionLoss of_positions(Model& model) {
-    return token_loss(kName, model, "a model such as 'bert' labels each token with 'head: labels'");
-  }
+  static PositionLoss of_positions(Model& model) { return token_loss(kName, model, kModelHint); }
 
   bool has_entities_;
 };

@@ -24,10 +24,10 @@ at::Tensor token_scores(const char* task, Model& model, const Batch& batch,
               hint);
 }
 
-at::Tensor mean_token_loss(const at::Tensor& scores, const Batch& batch) {
+at::Tensor mean_token_loss(const at::Tensor& scores, const at::Tensor& targets) {
   // The mean over no tokens is NaN, which must not reach the weights.
-  if (counted_targets(batch) == 0) return scores.sum().mul(0);
-  return cross_entropy(scores.flatten(0, 1), batch.targets.flatten(), kIgnoredTarget);
+  if (targets.ne(kIgnoredTarget).sum().item<int64_t>() == 0) return scores.sum().mul(0);
+  return cross_entropy(scores.flatten(0, 1), targets.flatten(), kIgnoredTarget);
 }
 
 }  // namespace
@@ -37,11 +37,19 @@ PositionLoss token_loss(const char* task, Model& model, const std::string& hint)
     return token_scores(task, model, batch, hint);
   };
   return {&counted_targets,
-          [scores](const Batch& batch) { return mean_token_loss(scores(batch), batch); },
+          [scores](const Batch& batch) { return mean_token_loss(scores(batch), batch.targets); },
           [scores](const Batch& batch) {
             const at::Tensor all = scores(batch);
-            return Evaluation{mean_token_loss(all, batch), all.argmax(-1)};
+            return Evaluation{mean_token_loss(all, batch.targets), all.argmax(-1)};
           }};
+}
+
+at::Tensor sampled_token_loss(const char* task, Model& model, const std::string& hint,
+                              const Batch& batch, const LabelDraws& draws) {
+  const at::Tensor scores = token_scores(task, model, batch, hint);
+  const at::Tensor targets = batch.targets.flatten();
+  const at::Tensor uniform = draws.uniform(batch.targets.size(1), targets);
+  return mean_token_loss(scores, sample_labels(scores.flatten(0, 1), targets, uniform));
 }
 
 }  // namespace accel

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "models/layers/sampled_labels.h"
 #include "train/tasks/divided_sequences.h"
 
 namespace accel {
@@ -14,5 +15,9 @@ double counted_targets(const Batch& batch);
 /// targets, 0 without any, and the likeliest choices. Throws Error (kRecipe) that names `task`,
 /// with `hint`, for logits of another shape. `model` must outlive the result.
 PositionLoss token_loss(const char* task, Model& model, const std::string& hint);
+
+/// The mean of token_loss() for labels that are sampled from these logits.
+at::Tensor sampled_token_loss(const char* task, Model& model, const std::string& hint,
+                              const Batch& batch, const LabelDraws& draws);
 
 }  // namespace accel

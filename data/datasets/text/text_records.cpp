@@ -139,11 +139,12 @@ void TextRecords::each_record(BadSamples& bad, const Check& check, const Use& us
   }
 }
 
-std::vector<uint64_t> TextRecords::row_keys(const std::string& column) const {
+template <class Make>
+auto TextRecords::of_column(const std::string& column, const Make& make) const {
   std::vector<std::string> fields = wanted();
   fields.push_back(column);
   const std::unique_ptr<RecordReader> reader = source_->open(fields);
-  std::vector<uint64_t> of_records;
+  std::vector<decltype(make(*reader, std::string_view()))> of_records, of_samples;
   Fields values;
   int64_t number = 0;
   for (bool more = true; more; ++number) {
@@ -155,13 +156,26 @@ std::vector<uint64_t> TextRecords::row_keys(const std::string& column) const {
       if (is_kept) throw;
       continue;
     }
-    if (more && is_kept) of_records.push_back(Fingerprint().add(values.back()).value());
+    if (more && is_kept) of_records.push_back(make(*reader, values.back()));
   }
-  std::vector<uint64_t> keys;
   for (int64_t i = 0; i < size(); ++i) {
-    keys.push_back(of_records[static_cast<size_t>(texts_.row(i))]);
+    of_samples.push_back(of_records[static_cast<size_t>(texts_.row(i))]);
   }
-  return keys;
+  return of_samples;
+}
+
+std::vector<uint64_t> TextRecords::row_keys(const std::string& column) const {
+  return of_column(column, [](const RecordReader&, std::string_view value) {
+    return Fingerprint().add(value).value();
+  });
+}
+
+std::vector<double> TextRecords::row_numbers(const std::string& column) const {
+  return of_column(column, [&](const RecordReader& reader, std::string_view value) {
+    const std::optional<double> number = parse_field_number(value, '.');
+    if (!number) refuse(reader, column, value, "not a number");
+    return *number;
+  });
 }
 
 LabelMap TextRecords::labels() const {

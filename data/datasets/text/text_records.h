@@ -15,6 +15,7 @@
 #include "data/datasets/skipped_samples.h"
 #include "data/datasets/table_columns.h"
 #include "data/datasets/text/text_columns.h"
+#include "data/loader/curriculum.h"
 #include "data/loader/epoch_order.h"
 #include "formats/arrow/arrow_records.h"
 #include "formats/records/csv.h"
@@ -87,7 +88,8 @@ class TextRecords : public Dataset,
                     public SkipsSamples,
                     public KnowsLengths,
                     public ClassLabels,
-                    public RowKeys {
+                    public RowKeys,
+                    public RowNumbers {
  public:
   /// Throws DataError with the location of the error.
   TextRecords(TextRecordOptions options, const DatasetContext& context,
@@ -103,12 +105,16 @@ class TextRecords : public Dataset,
     return classes_[static_cast<size_t>(texts_.row(index))];
   }
   std::vector<uint64_t> row_keys(const std::string& column) const override;
+  std::vector<double> row_numbers(const std::string& column) const override;
 
  private:
   using Fields = std::vector<std::string_view>;
 
   int64_t rows() const;
   std::vector<std::string> wanted() const;
+  /// For each sample what `make` gives for the value in `column`.
+  template <class Make>
+  auto of_column(const std::string& column, const Make& make) const;
   template <class Check, class Use>
   void each_record(BadSamples& bad, const Check& check, const Use& use) const;
   LabelMap labels() const;

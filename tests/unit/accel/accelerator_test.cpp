@@ -40,6 +40,14 @@ TEST(AcceleratorTest, InvalidOptionsAreRefused) {
   }
 }
 
+TEST(AcceleratorTest, AnOptimizerThatNeedsSampledLabelsIsRefused) {
+  Accelerator accelerator({});
+  OneWeight module(1);
+  EXPECT_EQ(complaint([&] { accelerator.prepare(module, "sophia"); }),
+            "the optimizer 'sophia' estimates the Hessian from labels that a task samples, and a "
+            "custom loop has no task");
+}
+
 TEST(AcceleratorTest, AStateIsThatOfACompleteGlobalBatch) {
   Accelerator accelerator({.gradient_accumulation_steps = 2});
   accelerator.accumulate();

@@ -237,7 +237,8 @@ TEST(ApplyShardingTest, WhatCannotBeInADeepSpeedFileIsRefused) {
        "accel-run has no such optimizer; write 'optimizer.type' into the recipe, and remove the "
        "section"},
       {"curriculum_learning: {enabled: true, min_difficulty: 8}",
-       "accel-run has no such method; write false, or leave it out"},
+       "samples are ordered by difficulty, not cut to a length that grows; set "
+       "'data.loader.curriculum' in the recipe, and write false"},
       {"{fp16: {enabled: true, loss_scale_window: 1000, loss_scale: 128}}",
        "the loss scale is always dynamic; write 0, and set 'initial_scale_power'"},
       {"zero_optimisation: {stage: 2}",

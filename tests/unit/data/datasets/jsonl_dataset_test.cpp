@@ -4,6 +4,7 @@
 #include "core/api/dataset.h"
 #include "core/api/targets.h"
 #include "core/base/error.h"
+#include "data/loader/curriculum.h"
 #include "tests/unit/build_component.h"
 #include "tests/unit/data/small_tokenizer.h"
 #include "tests/unit/formats/temp_folder.h"
@@ -29,6 +30,16 @@ class JsonlDatasetTest : public testing::Test {
 std::vector<int64_t> values_of(const Array& array) {
   const auto values = array.as<int64_t>();
   return {values.begin(), values.end()};
+}
+
+TEST_F(JsonlDatasetTest, LinesKnowTheNumbersOfAField) {
+  const auto data =
+      dataset("{\"text\": \"good\", \"grade\": 2.5}\n{\"text\": \"bad\", \"grade\": \"-1\"}\n", "");
+  EXPECT_EQ(dynamic_cast<const RowNumbers&>(*data).row_numbers("grade"),
+            (std::vector<double>{2.5, -1}));
+  const auto words = dataset("{\"text\": \"good\", \"grade\": \"hard\"}\n", "");
+  EXPECT_EQ(complaint([&] { dynamic_cast<const RowNumbers&>(*words).row_numbers("grade"); }),
+            path_ + ":1: field 'grade' holds 'hard', not a number");
 }
 
 TEST_F(JsonlDatasetTest, LinesBecomeTokensAndLabels) {

@@ -8,6 +8,7 @@
 #include "core/api/fitted_values.h"
 #include "core/api/row_values.h"
 #include "data/datasets/table.h"
+#include "data/loader/curriculum.h"
 #include "tests/unit/build_component.h"
 #include "tests/unit/data/small_tokenizer.h"
 #include "tests/unit/formats/temp_folder.h"
@@ -329,6 +330,18 @@ TEST_F(TableFillTest, RowsKnowTheirClassesAndTheValuesOfAColumn) {
   EXPECT_NE(ages[0], ages[1]);
   EXPECT_EQ(complaint([&] { dynamic_cast<const RowKeys&>(*data).row_keys("usr"); }),
             "'group' names the column 'usr', which '" + path_ + "' lacks\ndid you mean 'user'?");
+}
+
+TEST_F(TableFillTest, RowsKnowTheNumbersOfAColumn) {
+  const auto data = table("user,age,y\n7.5,1,0\n8,,1\n-1,3,1\n", "features: [age]\nfill: drop\n");
+  const auto& rows = dynamic_cast<const RowNumbers&>(*data);
+  EXPECT_EQ(rows.row_numbers("user"), (std::vector<double>{7.5, -1}));
+  EXPECT_EQ(
+      complaint([&] { rows.row_numbers("usr"); }),
+      "'curriculum' names the column 'usr', which '" + path_ + "' lacks\ndid you mean 'user'?");
+  const auto named = table("user,age,y\n7,1,0\nann,2,1\n", "features: [age]\n");
+  EXPECT_EQ(complaint([&] { dynamic_cast<const RowNumbers&>(*named).row_numbers("user"); }),
+            path_ + ":3: column 'user' of 'curriculum' holds 'ann', not a number");
 }
 
 TEST_F(TableFillTest, RulesAreWrittenAsTheyAreRead) {

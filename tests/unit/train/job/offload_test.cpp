@@ -121,6 +121,10 @@ INSTANTIATE_TEST_SUITE_P(
                     "train: {until: 9 steps, batch: 8, micro_batch: 4, "
                     "activation_checkpointing: blocks}\n",
                     "mixed_precision: bf16, fsdp: {stage: 3"},
+        OffloadCase{"sophia",
+                    "optimizer: {type: sophia, lr: 0.001, hessian_interval: 2}\n"
+                    "train: {until: 9 steps, batch: 8, micro_batch: 4}\n",
+                    "fsdp: {stage: 3"},
         OffloadCase{"rmsprop_stage_1",
                     "optimizer: {type: rmsprop, lr: 0.001, momentum: 0.5}\n"
                     "train: {until: 9 steps, batch: 8}\n",

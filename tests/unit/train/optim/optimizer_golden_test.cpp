@@ -10,6 +10,7 @@
 #include "parallel/strategy.h"
 #include "tests/unit/build_component.h"
 #include "tests/unit/train/optim/golden.h"
+#include "train/optim/hessian_estimate.h"
 
 namespace accel::optimizer_golden_test {
 namespace {
@@ -53,6 +54,20 @@ void take_gradients(std::vector<Parameter>& parameters, int64_t step) {
   }
 }
 
+/// Estimates of the Hessian, of the optimizers that make them.
+void estimate(Optimizer& optimizer, const std::vector<Parameter>& parameters, int64_t step) {
+  auto* estimates = dynamic_cast<UsesHessianEstimate*>(&optimizer);
+  if (!estimates || !estimates->wants_estimate(step + 1)) return;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const at::Tensor& p = parameters[i].local;
+    const auto seed = 3000 + 10 * step + static_cast<int64_t>(i);
+    p.mutable_grad() = golden_fill(p.sizes().vec(), seed);
+  }
+  constexpr double kLabels = 24;
+  estimates->update_hessian(step + 1, kLabels);
+  EXPECT_FALSE(estimates->wants_estimate(step + 1)) << "a repeated step estimates twice";
+}
+
 Json as_json(const HyperValue& value) {
   return std::visit(
       [](const auto& v) -> Json {
@@ -92,6 +107,7 @@ TEST(OptimizerGoldenTest, EveryStepIsPythons) {
     const auto optimizer = build<Optimizer>(recipe, {parameters});
     const std::vector<double> base = optimizer->base_lrs();
     for (size_t step = 0; step < wanted["trace"].size(); ++step) {
+      estimate(*optimizer, parameters, static_cast<int64_t>(step));
       take_gradients(parameters, static_cast<int64_t>(step));
       std::vector<double> lrs = base;
       for (double& lr : lrs) lr *= 1 - static_cast<double>(step) / 8;
