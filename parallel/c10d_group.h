@@ -62,8 +62,8 @@ struct SharedMemoryAttempt {
 /// store throws.
 ///
 /// A rank copies its tensor to memory of its own when a collective starts, and reads those of the
-/// others when it waits for the result; no collective has a thread. All-reduce and reduce-scatter
-/// add in the order of ranks. Collectives throw LostPeer when a rank has ended or left.
+/// others when it waits for the result; no collective has a thread. Sums have
+/// the bits of Gloo's. Collectives throw LostPeer when a rank has ended or left.
 SharedMemoryAttempt make_shared_memory_backend(const StorePtr& store, const GroupOptions& options);
 
 /// Connects the ranks by rendezvous in the store: `cpu_backend` for CPU tensors, `device_backend`

@@ -1,10 +1,7 @@
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/add.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
-#include <ATen/ops/maximum.h>
-#include <ATen/ops/minimum.h>
 #include <ATen/record_function.h>
 
 #include <algorithm>
@@ -22,6 +19,7 @@
 #include <vector>
 
 #include "core/base/text.h"
+#include "parallel/backends/ring_reduction.h"
 #include "parallel/c10d_group.h"
 #include "parallel/shared_memory/block_exchange.h"
 
@@ -35,8 +33,6 @@ using Bytes = std::span<std::byte>;
 constexpr int64_t kCopyGrain = int64_t{1} << 20;
 /// An all-reduce of more bytes by more than two ranks is a reduce-scatter and an all-gather.
 constexpr size_t kOnePhase = size_t{32} << 10;
-/// Elements of sums in float32 of narrower types.
-constexpr int64_t kChunk = int64_t{1} << 14;
 
 Bytes bytes_of(const at::Tensor& tensor) {
   return {static_cast<std::byte*>(tensor.mutable_data_ptr()), tensor.nbytes()};
@@ -47,40 +43,6 @@ void copy(std::byte* to, Bytes from) {
                    [&](int64_t begin, int64_t end) {
                      std::memcpy(to + begin, from.data() + begin, static_cast<size_t>(end - begin));
                    });
-}
-
-at::Tensor& combine(at::Tensor& out, const at::Tensor& a, const at::Tensor& b,
-                    c10d::ReduceOp::RedOpType op) {
-  switch (op) {
-    case c10d::ReduceOp::SUM:
-      return at::add_out(out, a, b);
-    case c10d::ReduceOp::MAX:
-      return at::maximum_out(out, a, b);
-    case c10d::ReduceOp::MIN:
-      return at::minimum_out(out, a, b);
-    default:
-      throw std::logic_error("unknown reduction");
-  }
-}
-
-/// Reduces `parts`, of the shape of `out`, in their order. Sums in 16 bits are rounded once.
-void reduce(at::Tensor out, const std::vector<at::Tensor>& parts, c10d::ReduceOp::RedOpType op) {
-  if (parts.size() == 1) {
-    out.copy_(parts[0]);
-    return;
-  }
-  if (parts.size() > 2 && op == c10d::ReduceOp::SUM &&
-      at::isReducedFloatingType(out.scalar_type())) {
-    for (int64_t start = 0; start < out.numel(); start += kChunk) {
-      const int64_t size = std::min(kChunk, out.numel() - start);
-      at::Tensor sum = parts[0].narrow(0, start, size).to(at::kFloat);
-      for (size_t i = 1; i < parts.size(); ++i) sum.add_(parts[i].narrow(0, start, size));
-      out.narrow(0, start, size).copy_(sum);
-    }
-    return;
-  }
-  combine(out, parts[0], parts[1], op);
-  for (size_t i = 2; i < parts.size(); ++i) combine(out, out, parts[i], op);
 }
 
 /// A collective whose part of this rank is published.
@@ -160,6 +122,7 @@ class AllReduce final : public InProgress {
             c10d::ReduceOp::RedOpType op, uint64_t number)
       : InProgress(std::move(exchange), "shared_memory:all_reduce"),
         flat_(tensor.view({-1})),
+        order_(tensor, world()),
         op_(op),
         number_(number),
         divided_(world() > 2 && tensor.nbytes() > kOnePhase) {}
@@ -169,7 +132,8 @@ class AllReduce final : public InProgress {
 
   bool advance() override {
     if (!divided_) {
-      reduce(flat_, await_all(number_, flat_, 0, flat_.numel(), flat_.nbytes()), op_);
+      reduce_in_order(flat_, await_all(number_, flat_, 0, flat_.numel(), flat_.nbytes()), op_,
+                      order_, 0);
       release_all(number_);
       return true;
     }
@@ -191,8 +155,9 @@ class AllReduce final : public InProgress {
   void reduce_own_part() {
     at::Tensor own = part(rank());
     std::byte* block = exchange().allocate(own.nbytes());
-    reduce(at::from_blob(block, own.sizes(), own.options()),
-           await_all(number_, flat_, start_of(rank()), own.numel(), flat_.nbytes()), op_);
+    reduce_in_order(at::from_blob(block, own.sizes(), own.options()),
+                    await_all(number_, flat_, start_of(rank()), own.numel(), flat_.nbytes()), op_,
+                    order_, start_of(rank()));
     release_all(number_);
     exchange().publish(BlockExchange::kToAll, number_ + 1, world());
   }
@@ -206,6 +171,7 @@ class AllReduce final : public InProgress {
   }
 
   at::Tensor flat_;
+  RingOrder order_;
   c10d::ReduceOp::RedOpType op_;
   uint64_t number_;  ///< of the tensors; the parts of the result have the next one
   bool divided_;     ///< each rank reduces a part
@@ -214,10 +180,11 @@ class AllReduce final : public InProgress {
 
 class ReduceScatter final : public InProgress {
  public:
-  ReduceScatter(std::shared_ptr<BlockExchange> exchange, at::Tensor out,
+  ReduceScatter(std::shared_ptr<BlockExchange> exchange, at::Tensor out, const at::Tensor& in,
                 c10d::ReduceOp::RedOpType op, uint64_t number)
       : InProgress(std::move(exchange), "shared_memory:reduce_scatter"),
         out_(std::move(out)),
+        order_(in, world()),
         op_(op),
         number_(number) {}
 
@@ -225,16 +192,17 @@ class ReduceScatter final : public InProgress {
   bool is_ready() const override { return all_have(number_); }
   bool advance() override {
     const int64_t size = out_.numel();
-    reduce(
+    reduce_in_order(
         out_,
         await_all(number_, out_, rank() * size, size, out_.nbytes() * static_cast<size_t>(world())),
-        op_);
+        op_, order_, rank() * size);
     release_all(number_);
     return true;
   }
 
  private:
   at::Tensor out_;
+  RingOrder order_;
   c10d::ReduceOp::RedOpType op_;
   uint64_t number_;
 };
@@ -359,7 +327,8 @@ class SharedMemoryBackend final : public c10d::Backend {
                                const c10d::ReduceScatterOptions& options) override {
     const uint64_t number = next();
     publish_to_all(bytes_of(in), number);
-    return begin(c10::make_intrusive<ReduceScatter>(exchange_, out, options.reduceOp.op_, number));
+    return begin(
+        c10::make_intrusive<ReduceScatter>(exchange_, out, in, options.reduceOp.op_, number));
   }
 
   WorkPtr _allgather_base(at::Tensor& out, at::Tensor& in,

@@ -24,6 +24,7 @@ LONG = rank_runs.JOB.replace("until: 24 steps", "until: 100000 steps")
 STOPPED = rank_runs.JOB.replace("until: 24 steps", "until: 400 steps").replace("every: 4 steps", "every: 50 steps")
 TIMEOUT = 6  # seconds, as the recipe's
 GONE_WITHIN = 2
+BRIEF = 500_000  # nanoseconds
 HANGING = re.compile(
     r"error: rank (?P<missing>\d) (?:did not reach collective (?P<sequence>\d+) '[^']+' within|has been stopped for) 6 s\n"
     r"  rank (?P=missing): (?P<state>stopped|running) [^\n]*\(process (?P<pid>\d+)[^\n]*\)\n"
@@ -106,12 +107,17 @@ def check_hang(binary, report, draw, how):
 
 
 def time_of_silence(process, pid):
-    """When the main thread of `pid` last ran, once it has not for a second."""
-    newest, ran = time.monotonic(), ""
+    """When the main thread of `pid` last computed, once it has not for a second. A rank that waits looks every 50 ms
+    whether the others still run."""
+    newest, ran = time.monotonic(), 0
     while process.poll() is None and time.monotonic() - newest < 1:
-        now = pathlib.Path(f"/proc/{pid}/schedstat").read_text().split()[0]
-        if now != ran:
-            ran, newest = now, time.monotonic()
+        try:
+            now = int(pathlib.Path(f"/proc/{pid}/schedstat").read_text().split()[0])
+        except FileNotFoundError:  # it has ended
+            break
+        if now - ran > BRIEF:
+            newest = time.monotonic()
+        ran = now
         time.sleep(0.002)
     return newest
 

@@ -41,7 +41,7 @@ TEST(AcceleratorTest, InvalidOptionsAreRefused) {
 }
 
 TEST(AcceleratorTest, AnOptimizerThatNeedsSampledLabelsIsRefused) {
-  Accelerator accelerator({});
+  Accelerator accelerator;
   OneWeight module(1);
   EXPECT_EQ(complaint([&] { accelerator.prepare(module, "sophia"); }),
             "the optimizer 'sophia' estimates the Hessian from labels that a task samples, and a "

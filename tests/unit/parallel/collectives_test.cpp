@@ -434,29 +434,34 @@ TEST(CollectivesErrorTest, ALostRankInSharedMemoryIsNamed) {
   }
 }
 
-TEST(SharedMemoryTest, LargeTensorsAreReducedInPartsInTheOrderOfRanks) {
-  for (const int64_t world : {2, 3, 4}) {
-    on_ranks({world, CpuBackend::kSharedMemory}, [](Communicator& group) {
-      // No multiple of the ranks; a sum in another order has other bits.
-      const auto values = [](int64_t rank) {
-        return at::arange(40'001, at::kFloat).add(0.1 + static_cast<double>(rank)).mul(1e-3).exp();
-      };
-      at::Tensor sum = values(0);
-      for (int64_t r = 1; r < group.world(); ++r) sum = sum.add(values(r));
-      const at::Tensor tensor = values(group.rank());
-      group.all_reduce(tensor, ReduceOp::kSum, "test");
-      EXPECT_TRUE(tensor.equal(sum));
-    });
-  }
+/// What a rank has after an all-reduce and a reduce-scatter of `size` elements for each rank.
+std::vector<float> sums_by(const Ranks& ranks, int64_t size, at::ScalarType type) {
+  std::vector<float> sums;
+  on_ranks(ranks, [&](Communicator& group) {
+    // A sum in another order has other bits.
+    const at::Tensor all = at::arange(size * group.world() + 1, at::kFloat)
+                               .mul(0.37 + static_cast<double>(group.rank()))
+                               .sin()
+                               .to(type);
+    const at::Tensor in = all.narrow(0, 1, size * group.world()).clone();
+    const at::Tensor out = at::zeros({size}, type);
+    group.all_reduce(all, ReduceOp::kSum, "test");
+    group.start_reduce_scatter(out, in, ReduceOp::kSum, "test")->wait();
+    if (group.rank() == group.world() - 1) sums = floats(at::cat({all, out}));
+  });
+  return sums;
 }
 
-TEST(SharedMemoryTest, SumsOf16BitsAreRoundedOnce) {
-  on_ranks({3, CpuBackend::kSharedMemory}, [](Communicator& group) {
-    // 256 + 1 is no bfloat16, 256 + 1 + 1 is.
-    const at::Tensor tensor = at::full({3}, group.rank() == 0 ? 256.0 : 1.0, at::kBFloat16);
-    group.all_reduce(tensor, ReduceOp::kSum, "test");
-    EXPECT_EQ(floats(tensor), std::vector<float>(3, 258));
-  });
+TEST(SharedMemoryTest, SumsHaveTheBitsOfGloo) {
+  for (const int64_t world : {2, 3, 4, 5}) {
+    for (const int64_t size : {1, 13, 5'001, 700'001}) {
+      for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+        EXPECT_EQ(sums_by({world, CpuBackend::kSharedMemory}, size, type),
+                  sums_by({world, CpuBackend::kGloo}, size, type))
+            << world << " ranks, " << size << " elements of each";
+      }
+    }
+  }
 }
 
 TEST(SharedMemoryTest, CollectivesAreWaitedForInAnyOrder) {
