@@ -45,7 +45,8 @@ TEST(AcceleratorTest, AnOptimizerThatNeedsSampledLabelsIsRefused) {
   OneWeight module(1);
   EXPECT_EQ(complaint([&] { accelerator.prepare(module, "sophia"); }),
             "the optimizer 'sophia' estimates the Hessian from labels that a task samples, and a "
-            "custom loop has no task");
+            "custom loop has no task\n"
+            "use adamw, or train with accel-run");
 }
 
 TEST(AcceleratorTest, AStateIsThatOfACompleteGlobalBatch) {
