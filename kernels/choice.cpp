@@ -33,9 +33,9 @@ void set_mkl_instructions(MklInstructions instructions) {
   of_mkl = instructions;
 }
 
-bool enables_avx512_of_mkl() {
+bool enables_intel_kernels_of_mkl() {
   return kernels_of_process() == Kernels::kFused &&
-         instructions_of_mkl() == MklInstructions::kAuto && cpu_target() == CpuTarget::kAvx512 &&
+         instructions_of_mkl() == MklInstructions::kAuto && cpu_target() != CpuTarget::kAny &&
          __builtin_cpu_is("intel") == 0;
 }
 

@@ -34,9 +34,9 @@ struct EnumNames<MklInstructions> {
 MklInstructions instructions_of_mkl();
 /// Must precede any computation: MKL chooses its kernels once.
 void set_mkl_instructions(MklInstructions instructions);
-/// Whether MKL uses AVX-512 because of this program: with fused kernels and `auto`, on processors
-/// with AVX-512 that are not Intel's.
-bool enables_avx512_of_mkl();
+/// Whether MKL uses its kernels for Intel processors because of this program: with fused kernels
+/// and `auto`, on other processors with AVX2 or AVX-512.
+bool enables_intel_kernels_of_mkl();
 
 /// While it exists, this thread's tensors have no data (fake tensors) and kernels() is the
 /// reference.

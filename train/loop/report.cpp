@@ -136,7 +136,7 @@ ConfigValues job_summary(const Job& job) {
   const std::string origin = environment ? " (OMP_NUM_THREADS)" : "";
   const std::string device = device_text(job.device) + ", " + plural(threads(), "thread") + origin +
                              ", " + precision_text(job.recipe.accelerator.mixed_precision) +
-                             (enables_avx512_of_mkl() ? ", AVX-512 in MKL" : "");
+                             (enables_intel_kernels_of_mkl() ? ", MKL as on Intel" : "");
   const std::string lr = show_number(job.optimizer->base_lrs().front());
   ConfigValues rows = {
       {"device", device},

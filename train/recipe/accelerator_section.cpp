@@ -195,11 +195,13 @@ Schema<AcceleratorSection> with_computing(Schema<AcceleratorSection> schema) {
       .field("kernels", &AcceleratorSection::kernels,
              "fused: faster kernels of accel-run, whose results differ from PyTorch's in the last "
              "digits. reference: PyTorch's operators only.")
-      .field("mkl_instructions", &AcceleratorSection::mkl_instructions,
-             "Instructions of MKL's matrix products. auto: AVX-512 on all processors that have it; "
-             "native: MKL's own choice, which is AVX-512 on Intel processors only, as in PyTorch. "
-             "native is slower on AMD processors, but gives the last digits of PyTorch there; "
-             "`kernels: reference` implies it.")
+      .field(
+          "mkl_instructions", &AcceleratorSection::mkl_instructions,
+          "Kernels of MKL's matrix products. auto: on every processor with AVX2 or AVX-512 those "
+          "for "
+          "Intel processors; native: MKL's own choice, as in PyTorch, which is other kernels and "
+          "no AVX-512 on AMD processors. native is slower there, but gives PyTorch's last digits; "
+          "`kernels: reference` implies it.")
       .field("tf32", &AcceleratorSection::tf32,
              "TensorFloat-32 for float32 products on GPUs of compute capability 8.0 and later, "
              "which are faster and round their factors to 10 bits. auto: for convolutions only, as "
