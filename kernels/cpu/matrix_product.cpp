@@ -19,6 +19,33 @@ Sgemm sgemm() {
   return found;
 }
 
+/// Number of threads of MKL's products called by this thread; returns the number before.
+using SetThreads = int (*)(int threads);
+
+/// Null where libtorch's BLAS is not MKL.
+SetThreads set_threads_of_mkl() {
+  static const auto found =
+      reinterpret_cast<SetThreads>(dlsym(RTLD_DEFAULT, "MKL_Set_Num_Threads_Local"));
+  return found;
+}
+
+/// Inside a parallel region MKL computes in one thread, but with AVX2 by loops for several, whose
+/// sums have another order.
+class OneThreadOfMkl {
+ public:
+  OneThreadOfMkl() {
+    if (set_threads_of_mkl()) before_ = set_threads_of_mkl()(1);
+  }
+  ~OneThreadOfMkl() {
+    if (set_threads_of_mkl()) set_threads_of_mkl()(before_);
+  }
+  OneThreadOfMkl(const OneThreadOfMkl&) = delete;
+  OneThreadOfMkl& operator=(const OneThreadOfMkl&) = delete;
+
+ private:
+  int before_ = 0;
+};
+
 // MKL splits longer sums, depending on the number of threads.
 constexpr int64_t kLongestSum = 512;
 
@@ -30,6 +57,7 @@ bool has_matrix_product() {
 
 void matrix_product(const MatrixPart& a, const MatrixPart& b, const ProductShape& shape,
                     const ProductTarget& to) {
+  const OneThreadOfMkl one_thread;
   // Row-major matrices are transposed column-major ones: computes the transposed product b * a.
   const char turn_a = a.turned ? 't' : 'n', turn_b = b.turned ? 't' : 'n';
   const auto rows = static_cast<int>(shape.rows), columns = static_cast<int>(shape.columns),

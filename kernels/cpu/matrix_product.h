@@ -25,8 +25,8 @@ struct ProductTarget {
 
 /// Whether libtorch's BLAS is available.
 bool has_matrix_product();
-/// Writes a * b to `to`. Inside at::parallel_for it uses one thread, and its bits are those of one
-/// thread. There is no scale factor, because with one they would not be.
+/// Writes a * b to `to`, in the calling thread alone; the bits do not depend on the number of
+/// threads of the process. There is no scale factor, because with one they would not be.
 void matrix_product(const MatrixPart& a, const MatrixPart& b, const ProductShape& shape,
                     const ProductTarget& to);
 

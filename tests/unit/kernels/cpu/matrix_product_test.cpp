@@ -1,6 +1,8 @@
 #include "kernels/cpu/matrix_product.h"
 
+#include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/randn.h>
@@ -9,6 +11,8 @@
 #include <string>
 
 #include "core/api/batch.h"
+#include "kernels/cpu/parallel.h"
+#include "kernels/cpu_operators.h"
 
 namespace accel::matrix_product_test {
 namespace {
@@ -55,6 +59,32 @@ TEST_P(MatrixProductTest, IsThatOfTensors) {
                  {to.mutable_data_ptr<float>(), to.stride(0), GetParam().add});
   EXPECT_LT((to.to(at::kDouble) - wanted).abs().max().item<double>(), 1e-4);
   EXPECT_TRUE((whole.narrow(1, columns, 2) == 4).all().item<bool>());  // beside it nothing changes
+}
+
+/// `a` [rows, inner] times `b` [columns, inner]^T.
+at::Tensor product_of(const at::Tensor& a, const at::Tensor& b) {
+  at::Tensor to = at::empty({a.size(0), b.size(0)}, at::kFloat);
+  matrix_product({a.const_data_ptr<float>(), a.stride(0)},
+                 {b.const_data_ptr<float>(), b.stride(0), true}, {a.size(0), b.size(0), a.size(1)},
+                 {to.mutable_data_ptr<float>(), to.stride(0)});
+  return to;
+}
+
+TEST(MatrixProductThreadsTest, DoNotChangeBits) {
+  use_kernels(Kernels::kFused);
+  for (const auto& [rows, columns, inner] :
+       {ProductShape{128, 128, 32}, {437, 300, 8}, {65, 60, 64}, {64, 64, 1200}, {437, 8, 300}}) {
+    const at::Tensor a = at::randn({rows, inner}), b = at::randn({columns, inner});
+    at::set_num_threads(1);
+    const at::Tensor one = product_of(a, b);
+    at::set_num_threads(2);
+    EXPECT_TRUE(product_of(a, b).equal(one)) << rows << " " << columns << " " << inner;
+    for_each_part(2, 1, [&](int64_t /*begin*/, int64_t /*end*/) {
+      EXPECT_TRUE(product_of(a, b).equal(one)) << rows << " " << columns << " " << inner;
+    });
+  }
+  at::set_num_threads(1);
+  use_kernels(Kernels::kReference);
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, MatrixProductTest, testing::ValuesIn(kMatrixProductCases),
