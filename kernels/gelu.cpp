@@ -71,14 +71,6 @@ at::Tensor gelu_tanh(const at::Tensor& x) {
 
 namespace {
 
-constexpr int64_t kBiasGeluGrain = 32768;  // minimum elements per thread
-constexpr int64_t kMostSums = 16;          // parts with separate sums of the bias gradient
-
-/// Rows per part.
-int64_t rows_of_part(int64_t rows, int64_t width) {
-  return std::max((kBiasGeluGrain + width - 1) / width, (rows + kMostSums - 1) / kMostSums);
-}
-
 /// gelu(x + bias) for contiguous x [..., width] and bias [width].
 class BiasGelu : public torch::autograd::Function<BiasGelu> {
  public:

@@ -3,13 +3,13 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/layer_norm.h>
-#include <ATen/ops/rms_norm.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <vector>
 
 #include "kernels/cuda_library.h"
 #include "kernels/product_type.h"
+#include "kernels/rms_norm.h"
 
 namespace accel {
 namespace {
@@ -147,7 +147,7 @@ ResidualNorm residual_norm(const at::Tensor& x, const std::optional<at::Tensor>&
     return {out[0], out[1]};
   }
   const at::Tensor sum = branch ? x.add(*branch) : x;
-  if (rule.is_rms) return {sum, at::rms_norm(sum, rule.weight.sizes(), rule.weight, rule.eps)};
+  if (rule.is_rms) return {sum, rms_norm(sum, rule.weight, rule.eps)};
   return {sum, at::layer_norm(sum, rule.weight.sizes(), rule.weight, rule.bias, rule.eps)};
 }
 

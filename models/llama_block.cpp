@@ -3,10 +3,11 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/ones.h>
-#include <ATen/ops/rms_norm.h>
 #include <ATen/ops/zeros.h>
 
 #include <cmath>
+
+#include "kernels/rms_norm.h"
 
 namespace accel {
 
@@ -17,7 +18,7 @@ LlamaNorm::LlamaNorm(int64_t width, const LlamaOptions& options)
 }
 
 at::Tensor LlamaNorm::forward(const at::Tensor& x) {
-  if (!is_zero_centered_) return at::rms_norm(x, weight_.sizes(), weight_, epsilon_);
+  if (!is_zero_centered_) return rms_norm(x, weight_, epsilon_);
   const at::Tensor wide = x.to(at::kFloat);
   const at::Tensor scale = wide.pow(2).mean(-1, /*keepdim=*/true).add(epsilon_).rsqrt();
   return wide.mul(scale).mul(weight_.to(at::kFloat).add(1.0)).to(x.scalar_type());

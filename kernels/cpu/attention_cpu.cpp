@@ -3,12 +3,12 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/cpu/lanes.h"
 #include "kernels/cpu/vector_math.h"
 
 namespace accel {
 namespace {
 
-constexpr int kLanes = 32;  // independent maxima and sums, to hide latency
 constexpr float kNothing = -std::numeric_limits<float>::infinity();
 
 /// Flushes tiny results to zero: products with denormals are slow.
@@ -36,13 +36,6 @@ ACCEL_PART_OF_LOOP float greatest(const float* x, int64_t count) {
   return lanes[0];
 }
 
-ACCEL_PART_OF_LOOP float total(float* lanes) {
-  for (int half = kLanes / 2; half > 0; half /= 2) {
-    for (int lane = 0; lane < half; ++lane) lanes[lane] += lanes[lane + half];
-  }
-  return lanes[0];
-}
-
 /// x[i] = exp(x[i] - shift); returns their sum.
 ACCEL_PART_OF_LOOP float exponentials(float* x, int64_t count, float shift) {
   float lanes[kLanes] = {};
@@ -58,7 +51,7 @@ ACCEL_PART_OF_LOOP float exponentials(float* x, int64_t count, float shift) {
     x[i] = exp_or_zero(x[i] - shift);
     lanes[lane] += x[i];
   }
-  return total(lanes);
+  return sum_of_lanes(lanes);
 }
 
 /// Scales the products and adds the mask.
@@ -120,20 +113,10 @@ ACCEL_PART_OF_LOOP void scale(const VectorRows<float>& rows, const float* number
   }
 }
 
-ACCEL_PART_OF_LOOP float dot(const float* a, const float* b, int64_t count) {
-  float lanes[kLanes] = {};
-  int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
-    for (int lane = 0; lane < kLanes; ++lane) lanes[lane] += a[i + lane] * b[i + lane];
-  }
-  for (int lane = 0; i < count; ++i, ++lane) lanes[lane] += a[i] * b[i];
-  return total(lanes);
-}
-
 ACCEL_PART_OF_LOOP void dots(const VectorRows<const float>& a, const VectorRows<const float>& b,
                              float* sums) {
   for (int64_t row = 0; row < a.count; ++row) {
-    sums[row] = dot(a.data + row * a.step, b.data + row * b.step, a.width);
+    sums[row] = sum_of_products(a.data + row * a.step, b.data + row * b.step, a.width);
   }
 }
 

@@ -101,6 +101,35 @@ struct BiasGeluRows {
 /// |dy|; adds dx[r, i] to sums[i].
 void bias_gelu_backward_cpu(const BiasGeluRows& of, int64_t rows, int64_t width);
 
+/// y[i] = gate[i] sigmoid(gate[i]) up[i]; relative error below 5e-7.
+void swiglu_cpu(const float* gate, const float* up, float* y, int64_t count);
+/// The same for bfloat16, rounded to nearest.
+void swiglu_cpu(const uint16_t* gate, const uint16_t* up, uint16_t* y, int64_t count);
+/// Gradients of y, gate and up, and the inputs.
+template <typename Number>
+struct SwigluSlopes {
+  const Number *dy, *gate, *up;
+  Number *dgate, *dup;
+};
+void swiglu_backward_cpu(const SwigluSlopes<float>& of, int64_t count);
+void swiglu_backward_cpu(const SwigluSlopes<uint16_t>& of, int64_t count);
+
+/// `rows` rows of `width` numbers, and a weight of one row.
+struct RmsNormRows {
+  const float *x, *weight;
+  int64_t rows, width;
+  float eps;
+};
+/// scales[r] = 1 / sqrt(mean of x[r]^2 + eps), y[r, i] = x[r, i] scales[r] weight[i].
+void rms_norm_cpu(const RmsNormRows& of, float* y, float* scales);
+/// Gradients of y and x.
+struct RmsNormSlopes {
+  const float* dy;
+  float *dx, *weight_sums;  ///< the rows' gradient of the weight is added to weight_sums
+};
+/// `scales`: of rms_norm_cpu().
+void rms_norm_backward_cpu(const RmsNormRows& of, const float* scales, const RmsNormSlopes& slopes);
+
 /// Sizes of images and of the windows that slide over them, rows before columns. A window has one
 /// value per channel and position; positions outside the image are zero.
 struct ImageWindows {

@@ -14,4 +14,9 @@ void for_each_part(int64_t count, int64_t grain, c10::function_ref<void(int64_t,
   });
 }
 
+int64_t rows_of_part(int64_t rows, int64_t width) {
+  constexpr int64_t kLeastNumbers = 32768, kMostParts = 16;
+  return std::max((kLeastNumbers + width - 1) / width, (rows + kMostParts - 1) / kMostParts);
+}
+
 }  // namespace accel

@@ -13,4 +13,8 @@ namespace accel {
 /// assignment of ranges to calls.
 void for_each_part(int64_t count, int64_t grain, c10::function_ref<void(int64_t, int64_t)> work);
 
+/// Rows of `width` numbers that one call of for_each_part() takes: enough work for a thread, in at
+/// most 16 parts, which may have sums of their own.
+int64_t rows_of_part(int64_t rows, int64_t width);
+
 }  // namespace accel

@@ -4,7 +4,6 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/dropout.h>
 #include <ATen/ops/full.h>
-#include <ATen/ops/rms_norm.h>
 #include <ATen/ops/where.h>
 #include <torch/nn/init.h>
 #include <torch/nn/modules/container/modulelist.h>
@@ -12,6 +11,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+
+#include "kernels/rms_norm.h"
 
 namespace accel {
 namespace {
@@ -71,7 +72,7 @@ T5Norm::T5Norm(const T5Options& options) : epsilon_(options.norm_eps) {
 }
 
 at::Tensor T5Norm::forward(const at::Tensor& x) {
-  return at::rms_norm(x, weight_.sizes(), weight_, epsilon_);
+  return rms_norm(x, weight_, epsilon_);
 }
 
 T5Attention::T5Attention(const T5Options& options, const TensorRanksPtr& ranks)
