@@ -163,7 +163,8 @@ def check_frozen_refusals(scratch, report, words):
         ("a limit below two blocks", [LIMIT.replace("48", "20")],
          "'max_memory' leaves 19.0 MiB for streamed blocks, and two of them have 24.5 MiB", "hint: allow at least 26138 KiB"),
         ("weights of another type", ["model.weights=half", LIMIT],
-         "cannot stay in the folder of 'model.weights', which has it in another type or layout",
+         "'model.layers.0.self_attn.q_proj.weight' cannot stay in the folder of 'model.weights', which has it in another "
+         "type or layout",
          "hint: give a folder whose weights have the types and layouts that the model trains with"))
     half = scratch.path / "half"
     half.mkdir()
