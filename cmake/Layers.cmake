@@ -30,7 +30,7 @@ include(PrecompiledHeaders)
 # Files compiled together in presets with unity builds: headers are most of the work of each.
 set(ACCEL_BATCH 12)
 # All that a training run takes, for the executable and for tests and benches that run one.
-set(ACCEL_TRAIN_LAYERS core formats kernels text checkpoint rendezvous shared_memory pipeline parallel track models data recipe
+set(ACCEL_TRAIN_LAYERS core formats kernels text checkpoint rendezvous shared_memory pipeline parallel track models data placement recipe
   control optim precision metrics tasks callbacks job loop infer)
 
 # accel_layer(<name> SOURCES ... [LINK ...] [TENSORS | OPERATORS | MODULES])

@@ -9,6 +9,7 @@
 #include "core/api/callback.h"
 #include "core/base/text.h"
 #include "models/hf/hf_family.h"
+#include "models/hf/map_hf_weights.h"
 #include "models/layers/module_state.h"
 #include "models/layers/skip_init.h"
 #include "train/job/data_schema.h"
@@ -30,6 +31,22 @@ Node without_start(Node recipe) {
   std::erase_if(*model->node.map(),
                 [](const Node::Entry& entry) { return entry.key == "weights"; });
   return recipe;
+}
+
+/// Whether the run kept frozen weights in that folder: the checkpoint has the others.
+bool has_frozen_in_folder(const Node& recipe) {
+  const Node::Entry* section = recipe.find("accelerator");
+  const Node::Entry* limit = section ? section->node.find("max_memory") : nullptr;
+  return limit && limit->node.scalar();
+}
+
+/// The parameters that the checkpoint has.
+std::vector<Parameter> those_in(const std::vector<Parameter>& weights,
+                                std::vector<Parameter> parameters) {
+  std::set<std::string> names;
+  for (const Parameter& item : weights) names.insert(item.name);
+  std::erase_if(parameters, [&](const Parameter& item) { return !names.contains(item.name); });
+  return parameters;
 }
 
 /// Whether a tensor belongs to a model of the task, by its name's prefix.
@@ -105,7 +122,9 @@ void check_plugins(const TrainState& state, const std::vector<PluginIdentity>& p
 
 /// The model without its trained weights. The models of plugins may keep random numbers of their
 /// initialization, which have the recipe's seed; others are not initialized.
-std::unique_ptr<Model> built_model(const TrainedModel& trained) {
+std::unique_ptr<Model> built_model(const TrainedModel& trained, bool needs_folder) {
+  std::optional<MapHfWeights> mapped;
+  if (needs_folder) mapped.emplace();
   seed_generator(static_cast<uint64_t>(trained.recipe.seed));
   std::optional<SkipInit> skip;
   if (trained.recipe.plugin_identities.empty()) skip.emplace();
@@ -132,7 +151,9 @@ TrainedModel load_trained(Files& files, const std::string& folder, const Registr
   const Node saved = parse_recipe("checkpoint.yaml", state.recipe);
   std::vector<PluginIdentity> plugins;
   out.registry = registry_of(saved, plugins);
-  const Node tree = without_start(with_current_names(saved, *out.registry));
+  const Node current = with_current_names(saved, *out.registry);
+  const bool needs_folder = has_frozen_in_folder(current);
+  const Node tree = needs_folder ? current : without_start(current);
   check_plugins(state, plugins);
   Diagnostics problems;
   Reading reading{problems, *out.registry};
@@ -140,14 +161,15 @@ TrainedModel load_trained(Files& files, const std::string& folder, const Registr
   out.recipe.plugin_identities = std::move(plugins);
   out.resolved = resolve_recipe(out.recipe, tree);
   set_up_torch(out.recipe, 1);
-  out.model = built_model(out);
+  out.model = built_model(out, needs_folder);
   const std::vector<Parameter> parameters = parameters_of(*out.model);
   const std::vector<Parameter> buffers = buffers_of(*out.model);
   std::vector<Parameter> weights;
   for (const Parameter& item : state.model) {
     (is_of_task(item) ? out.task_weights : weights).push_back(item);
   }
-  adopt_weights(parameters, buffers, with_averages(state, out, parameters, std::move(weights)));
+  adopt_weights(needs_folder ? those_in(weights, parameters) : parameters, buffers,
+                with_averages(state, out, parameters, weights));
   put_evaluated_weights(state, parameters, buffers, out);
   set_training(*out.model, false);
   return out;

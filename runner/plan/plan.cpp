@@ -19,6 +19,7 @@
 #include "train/job/build_job.h"
 #include "train/job/build_pipeline.h"
 #include "train/job/build_strategy.h"
+#include "train/job/build_streaming.h"
 #include "train/loop/run_state.h"
 #include "train/loop/shards.h"
 #include "train/step/train_step.h"
@@ -268,7 +269,7 @@ PlannedMemory state_memory(const Job& job) {
   weights.add(parameters_of(*job.model));  // whole ones beside the shares
   for (const TaskModel& item : job.task_models) weights.add(parameters_of(*item.model));
   weights.add(job.buffers);
-  memory.weights = weights.bytes();
+  memory.weights = weights.bytes() - frozen_memory(job).streamed_bytes();
   memory.optimizer = optimizer_bytes(job) + job.optimizer->pending_state_bytes();
   for (const Parameter& item : job.parameters) {
     const bool is_swapped = job.swapper && job.swapper->find(item.local);
@@ -284,16 +285,20 @@ void plan_memory(Job& job, const WorkMeter& meter, Plan& plan) {
     plan.parameters += item.numel();
     if (item.local.requires_grad()) plan.trained += item.numel();
   }
-  memory.others = std::max<int64_t>(0, meter.live_bytes() - memory.weights - memory.optimizer);
+  const FrozenMemory frozen = frozen_memory(job);
+  plan.parameters += frozen.elements;
+  const int64_t live = meter.live_bytes() - frozen.streamed_bytes();
+  memory.others = std::max<int64_t>(0, live - memory.weights - memory.optimizer);
   const int64_t held = memory.weights + memory.optimizer + memory.others;
-  memory.activations = std::max<int64_t>(0, meter.peak_bytes() - held - memory.gradients);
+  const int64_t peak = meter.peak_bytes() - frozen.streamed_bytes();
+  memory.activations = std::max<int64_t>(0, peak - held - memory.gradients);
   memory.fragmentation = std::max<int64_t>(0, meter.peak_resident() - meter.peak_bytes());
   memory.packing = meter.packing_bytes();
   const LoaderSection& loader = job.recipe.data.loader;
   const int64_t global_batches = 1 + (loader.workers > 0 ? loader.prefetch : 0);
   memory.loader =
       global_batches * job.batches.accumulation * job.batches.micro_batch * sample_bytes(job.data);
-  if (saves_asynchronously(job)) memory.copy = held;
+  if (saves_asynchronously(job)) memory.copy = held - frozen.resident_bytes;
 }
 
 /// What rank 0 would hold if it had the stages of that rank.

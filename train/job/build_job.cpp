@@ -16,6 +16,7 @@
 #include "train/job/build_margins.h"
 #include "train/job/build_optimizers.h"
 #include "train/job/build_strategy.h"
+#include "train/job/build_streaming.h"
 #include "train/job/device.h"
 #include "train/job/model_fit.h"
 #include "train/job/same_inputs.h"
@@ -95,6 +96,7 @@ void prepare_training(const Job& job) {
            text("the model '{}' has no blocks to recompute", job.recipe.model.type),
            "leave 'activation_checkpointing' out");
   }
+  recompute_streamed(job, inputs);
 }
 
 void build_schedule(Job& job) {
@@ -237,7 +239,7 @@ std::unique_ptr<Job> build_job(RecipeOptions recipe, Node resolved, const Regist
     check_profiled(*job);
     if (hooks.before_model) hooks.before_model(*job);
     const Activity shown("building the model");
-    build_models(*job, registry);
+    build_models(*job, registry, world.is_estimate);
   };
   if (world.inputs_are_same) {
     read();

@@ -9,6 +9,7 @@
 #include "core/base/text.h"
 #include "kernels/memory/deferred_init.h"
 #include "models/hf/hf_family.h"
+#include "models/hf/map_hf_weights.h"
 #include "models/layers/module_state.h"
 #include "models/layers/sampled_labels.h"
 #include "models/layers/skip_init.h"
@@ -18,6 +19,7 @@
 #include "train/job/build_fp8.h"
 #include "train/job/build_fsdp.h"
 #include "train/job/build_strategy.h"
+#include "train/job/build_streaming.h"
 #include "train/job/build_tensor_parallel.h"
 #include "train/job/check_quantization.h"
 #include "train/job/library_errors.h"
@@ -238,10 +240,15 @@ void check_hessian_estimate(const Job& job, const OptimizerBinding& binding,
         text("leave {} out, or use adamw", other)}});
 }
 
-void make_models(Job& job, const Registry& registry) {
+void make_models(Job& job, const Registry& registry, bool is_estimate) {
   std::optional<DeferredInit> deferred;
-  if (can_defer_init(job)) deferred.emplace();
+  std::optional<MapHfWeights> mapped;
+  const bool maps = keeps_frozen_in_folder(job.recipe) && !is_estimate;
+  if (maps) mapped.emplace();
+  if (maps || can_defer_init(job)) deferred.emplace();
   job.model = built_model(job);
+  mapped.reset();
+  build_frozen_stream(job, is_estimate);
   std::vector<at::Tensor> divided = divide_model(job);
   if (!job.recipe.task) {
     Diagnostics problems;
@@ -263,7 +270,7 @@ void make_models(Job& job, const Registry& registry) {
 
 }  // namespace
 
-void build_models(Job& job, const Registry& registry) {
+void build_models(Job& job, const Registry& registry, bool is_estimate) {
   seed_generator(static_cast<uint64_t>(job.recipe.seed));
   job.weights_fingerprint = at_place(job.recipe.model.resolved.where, [&] {
     return weights_fingerprint(job.recipe.model.resolved) +
@@ -275,13 +282,17 @@ void build_models(Job& job, const Registry& registry) {
         make_tensor_ranks(job.mesh.tensor, job.recipe.accelerator.parallelism.sequence_parallel);
   }
   if (job.mesh.expert->world() > 1) job.expert_ranks = make_expert_ranks(job.mesh.expert);
-  make_models(job, registry);
+  make_models(job, registry, is_estimate);
   divide_sequences(job);
   check_model_names(job);
   // After the initialization, which is the same for every device.
   move_model(*job.model, job);
   for (const TaskModel& item : job.task_models) move_model(*item.model, job);
   add_named(job.parameters, "", parameters_of(*job.model));
+  if (keeps_frozen_in_folder(job.recipe)) {
+    std::erase_if(job.parameters,
+                  [](const Parameter& item) { return !item.local.requires_grad(); });
+  }
   place_tensors(job, job.parameters);
   add_named(job.buffers, "", buffers_of(*job.model));
   for (const TaskModel& item : job.task_models) {

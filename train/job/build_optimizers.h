@@ -5,8 +5,9 @@
 
 namespace accel {
 
-/// The recipe's model, the task, and the task's models. Throws RecipeError.
-void build_models(Job& job, const Registry& registry);
+/// The recipe's model, the task, and the task's models. An estimate reads no weights. Throws
+/// RecipeError.
+void build_models(Job& job, const Registry& registry, bool is_estimate);
 
 /// Precision, and an optimizer with its strategy for each group of models. Throws RecipeError, and
 /// std::logic_error for a task with inconsistent models and optimizers.

@@ -16,6 +16,7 @@
 #include "train/job/build_expert_parallel.h"
 #include "train/job/build_fsdp.h"
 #include "train/job/build_pipeline.h"
+#include "train/job/build_streaming.h"
 #include "train/job/build_tensor_parallel.h"
 #include "train/job/check_quantization.h"
 #include "train/job/torch_setup.h"
@@ -214,6 +215,7 @@ void check_sharing(const RecipeOptions& recipe, const Node& resolved, int64_t wo
   check_pipeline(recipe, resolved);
   const MeshSizes sizes = mesh_sizes(section, world);
   check_quantization(recipe, sizes);
+  check_streaming(recipe, resolved, sizes);
   const int64_t data = sizes.data();
   if (section.reduction == Reduction::kCanonical) check_canonical(recipe, resolved, data);
   at_place(place_in(resolved, "train", "batch"),

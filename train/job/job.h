@@ -35,6 +35,7 @@ struct BatchPlan {
 /// Throws Error (kRecipe) when `world` ranks cannot share the batch.
 BatchPlan plan_batches(const TrainSection& train, int64_t world = 1);
 
+class FrozenStream;
 class StepGraph;
 
 /// The processes of a job.
@@ -102,6 +103,7 @@ struct Job {
   std::shared_ptr<const ExpertRanks> expert_ranks;
   std::map<std::string, TensorCut> tensor_cuts;  ///< by parameter; others are whole
   std::unique_ptr<Model> model;
+  std::shared_ptr<FrozenStream> frozen_stream;  ///< of `model`; null: its weights are in memory
   std::unique_ptr<Task> task;
   std::vector<TaskModel> task_models;    ///< besides `model`
   std::vector<Model*> trainable_models;  ///< `model` and the task's trained models

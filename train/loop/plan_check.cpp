@@ -4,6 +4,7 @@
 
 #include "core/base/formatted.h"
 #include "track/system_metrics.h"
+#include "train/job/build_streaming.h"
 
 namespace accel {
 namespace {
@@ -32,7 +33,7 @@ std::vector<Measurement> PlanCheck::planned(const Forecast& forecast) {
 std::optional<std::string> PlanCheck::look(const Job& job, int64_t step, int64_t steps,
                                            const Stopwatch& watch) const {
   if (!forecast_ || steps == 0) return std::nullopt;
-  int64_t parameters = 0;
+  int64_t parameters = frozen_memory(job).elements;
   for (const Parameter& item : job.parameters) parameters += item.numel();
   const double seconds = (watch.total() - watch.seconds(Phase::kEval) -
                           watch.seconds(Phase::kSave) - watch.seconds(Phase::kOther)) /

@@ -17,6 +17,7 @@
 #include "train/job/build_fsdp.h"
 #include "train/job/build_pipeline.h"
 #include "train/job/build_strategy.h"
+#include "train/job/build_streaming.h"
 #include "train/job/device.h"
 #include "train/job/torch_setup.h"
 
@@ -44,6 +45,7 @@ std::string model_text(const Job& job) {
     all += item.numel();
     if (item.local.requires_grad()) trainable += item.numel();
   }
+  all += frozen_memory(job).elements;
   return job.recipe.model.type + ", " + grouped_digits(all) + " parameters" +
          (trainable == all ? "" : ", " + grouped_digits(trainable) + " trainable");
 }
@@ -157,6 +159,8 @@ ConfigValues job_summary(const Job& job) {
   }
   if (job.expert_ranks) rows.emplace_back("experts", expert_summary(job));
   if (job.recipe.accelerator.fsdp.stage > 0) rows.emplace_back("sharding", sharding_summary(job));
+  const std::string streaming = streaming_summary(job);
+  if (!streaming.empty()) rows.emplace_back("streams", streaming);
   std::string offload = offload_summary(job);
   if (job.recipe.train.activation_cpu_offload) {
     if (!offload.empty()) offload += "; ";

@@ -216,6 +216,13 @@ Schema<AcceleratorSection> with_computing(Schema<AcceleratorSection> schema) {
       .hint_for({"cuda_graphs"});
 }
 
+/// More than no bytes.
+Rule<std::optional<ByteSize>> some_memory() {
+  const Rule<ByteSize> rule = {[](const ByteSize& size) { return size.bytes > 0; },
+                               "a size, such as '4 GiB'", ""};
+  return if_given<std::optional>(rule);
+}
+
 /// Sizes of the mesh, and what is sharded over it.
 Schema<AcceleratorSection> with_mesh(Schema<AcceleratorSection> schema) {
   return std::move(schema)
@@ -227,7 +234,13 @@ Schema<AcceleratorSection> with_mesh(Schema<AcceleratorSection> schema) {
       .field("fsdp", &AcceleratorSection::fsdp,
              "Fully sharded data parallel training (FSDP, ZeRO): ranks hold rows of "
              "parameters, gradients and optimizer state.")
-      .hint_for({"fsdp_config"}, "{stage: 3}");
+      .hint_for({"fsdp_config"}, "{stage: 3}")
+      .field("max_memory", &AcceleratorSection::max_memory,
+             "Bytes of frozen weights in memory, such as `4 GiB`, of a model with a LoRA adapter. "
+             "Blocks that do not fit are streamed from the folder of `model.weights`, in the "
+             "forward pass and again in the backward pass, which computes blocks anew. "
+             "Checkpoints have the trained weights only. null: all weights are in memory.",
+             some_memory());
 }
 
 }  // namespace

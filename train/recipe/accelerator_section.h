@@ -172,6 +172,7 @@ struct AcceleratorSection {
   ParallelismSection parallelism;
   PipelineSection pipeline;
   FsdpSection fsdp;
+  std::optional<ByteSize> max_memory;  ///< of frozen weights; none: all are in memory
   bool sync_batch_norm = false;
   DebugMode debug = DebugMode::kNo;
   MixedPrecision mixed_precision = MixedPrecision::kNo;

@@ -89,6 +89,9 @@ ExportSource export_source(const TrainState& state) {
   }
   const Node::Entry* weights = model.find("weights");
   if (weights && weights->node.scalar()) out.base = weights->node.scalar()->text;
+  const Node::Entry* accelerator = tree.find("accelerator");
+  const Node::Entry* limit = accelerator ? accelerator->node.find("max_memory") : nullptr;
+  out.has_trained_only = limit && limit->node.scalar();
   if (const Node::Entry* data = tree.find("data")) {
     out.data = data->node;
     find_tokenizers(out.data, out.tokenizers);

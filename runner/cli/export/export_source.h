@@ -27,6 +27,7 @@ struct ExportSource {
   std::vector<std::string> labels;   ///< names of the classes
   std::string task;                  ///< "" for an unknown one
   std::string problem_type;          ///< of the task; "" for tasks that transformers does not name
+  bool has_trained_only = false;     ///< the frozen weights stayed in the folder `base`
 };
 
 /// Of a checkpoint's state. Throws Error (kRecipe) for a model that transformers lacks.

@@ -73,6 +73,12 @@ void check_export(const ExportArguments& arguments, const ExportSource& source) 
     throw Error(ExitCode::kRecipe, "transformers has no model for an exported program",
                 "leave '--merge' out: PEFT loads the adapter into the Python module and merges it");
   }
+  if (arguments.merge && source.has_trained_only) {
+    throw Error(ExitCode::kRecipe,
+                "'--merge' needs the frozen weights, and checkpoints of a run with "
+                "'accelerator.max_memory' have the trained ones only",
+                "leave it out, and merge the adapter with PEFT");
+  }
   if (!arguments.max_shard_size.empty() && source.lora && !arguments.merge) {
     throw Error(ExitCode::kRecipe,
                 "'--max-shard-size' splits a model's weights, and an adapter is one file",

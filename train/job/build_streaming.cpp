@@ -1,0 +1,235 @@
+#include "train/job/build_streaming.h"
+
+#include <c10/core/GradMode.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <optional>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "core/base/text.h"
+#include "kernels/memory/deferred_init.h"
+#include "models/layers/activation_checkpoint.h"
+#include "models/layers/module_state.h"
+#include "models/placement/frozen_stream.h"
+#include "models/placement/weight_file.h"
+
+namespace accel {
+namespace {
+
+constexpr auto kMaxMemory = "accelerator.max_memory";
+
+[[noreturn]] void refuse_limit(const Node& resolved, const std::string& message, std::string hint) {
+  throw RecipeError({{recipe_place(resolved, kMaxMemory), message, std::move(hint)}});
+}
+
+/// The text of an option of the resolved model; "" without it.
+std::string model_text(const Node& model, const char* section, const char* key) {
+  const Node::Entry* entry = model.find(section);
+  if (entry && key) entry = entry->node.map() ? entry->node.find(key) : nullptr;
+  return entry && entry->node.scalar() ? entry->node.scalar()->text : "";
+}
+
+std::string mib_text(int64_t bytes) {
+  std::array<char, 32> out;
+  std::snprintf(out.data(), out.size(), "%.1f MiB", static_cast<double>(bytes) / (1 << 20));
+  return out.data();
+}
+
+/// The option that divides weights or activations over ranks; null without one.
+const char* option_against_streaming(const RecipeOptions& recipe, const MeshSizes& sizes) {
+  if (recipe.accelerator.fsdp.stage > 0) return "fsdp";
+  if (sizes.tensor > 1) return "tp";
+  if (sizes.pipeline > 1) return "pp";
+  if (sizes.expert > 1) return "ep";
+  return sizes.context > 1 ? "cp" : nullptr;
+}
+
+/// Throws for models without frozen weights in a folder.
+void check_frozen_model(const RecipeOptions& recipe, const Node& resolved) {
+  const Node& model = recipe.model.resolved;
+  const std::string rank = model_text(model, "lora", "rank");
+  if (rank.empty() || rank == "0") {
+    refuse_limit(
+        resolved, "'max_memory' streams frozen weights, and the model has no LoRA adapter",
+        "add 'model.lora: {rank: 8}', or use 'accelerator.fsdp: {stage: 3, offload: disk}'");
+  }
+  if (model_text(model, "weights", nullptr).empty()) {
+    refuse_limit(resolved,
+                 "'max_memory' streams weights from a folder, and 'model.weights' names none",
+                 "name a Hugging Face folder");
+  }
+  const std::string bits = model_text(model, "quantization", "type");
+  if (!bits.empty() && bits != "none") {
+    refuse_limit(resolved, "'max_memory' does not support quantized weights",
+                 "leave 'quantization' or 'max_memory' out");
+  }
+  const std::string init = model_text(model, "lora", "init");
+  if (init == "pissa" || init == "olora") {
+    refuse_limit(
+        resolved,
+        text("'max_memory' does not support 'lora.init: {}', which changes frozen weights", init),
+        "write 'init: default'");
+  }
+}
+
+std::vector<Parameter> frozen_of(const std::vector<Parameter>& parameters) {
+  std::vector<Parameter> out;
+  std::copy_if(parameters.begin(), parameters.end(), std::back_inserter(out),
+               [](const Parameter& item) { return !item.local.requires_grad(); });
+  return out;
+}
+
+int64_t bytes_of(const std::vector<Parameter>& weights) {
+  int64_t sum = 0;
+  for (const Parameter& item : weights) sum += static_cast<int64_t>(item.local.nbytes());
+  return sum;
+}
+
+/// The bytes of a weight in the mapped file; nothing where it is small and in memory.
+std::optional<MappedRange> range_of(const Job& job, const Parameter& item) {
+  const at::Tensor& tensor = item.local;
+  if (!is_deferred(tensor)) {
+    try {
+      return mapped_ranges(
+                 {{static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()}})
+          .front();
+    } catch (const std::invalid_argument&) {
+      if (tensor.nbytes() < kLeastDeferredBytes) return std::nullopt;
+    }
+  }
+  refuse_limit(
+      job.resolved,
+      text("'{}' cannot stay in the folder of 'model.weights', which has it in another type or "
+           "layout",
+           item.name),
+      "give a folder whose weights have the types and layouts that the model trains with, such "
+      "as float32 of a Llama");
+}
+
+/// The streamed part of a block; nothing of one without frozen weights in the file.
+std::optional<StreamedUnit> unit_of(const Job& job, const BlockParameters& block) {
+  StreamedUnit unit{block.block, {}, {}};
+  std::vector<std::span<const std::byte>> bytes;
+  for (const Parameter& item : frozen_of(block.parameters)) {
+    const std::optional<MappedRange> range = range_of(job, item);
+    if (!range) continue;
+    bytes.push_back(range->bytes);
+    unit.weights.push_back(item.local);
+  }
+  if (bytes.empty()) return std::nullopt;
+  unit.ranges = mapped_ranges(std::move(bytes));
+  return unit;
+}
+
+/// Mapped files cannot be written.
+void move_trained_to_memory(Model& model) {
+  const c10::NoGradGuard no_grad;
+  std::vector<Parameter> written = parameters_of(model);
+  std::erase_if(written, [](const Parameter& item) { return !item.local.requires_grad(); });
+  for (Parameter& buffer : buffers_of(model)) written.push_back(std::move(buffer));
+  for (Parameter& item : written) {
+    if (!is_deferred(item.local)) item.local.set_data(item.local.detach().clone());
+  }
+}
+
+int64_t limit_of(const Job& job) {
+  return job.recipe.accelerator.max_memory->bytes;
+}
+
+/// Bytes with the rest of their first and last block of the file.
+int64_t slot_bytes_of(int64_t bytes) {
+  return (bytes / WeightFile::kBlock + 2) * WeightFile::kBlock;
+}
+
+}  // namespace
+
+bool keeps_frozen_in_folder(const RecipeOptions& recipe) {
+  return recipe.accelerator.max_memory.has_value();
+}
+
+void check_streaming(const RecipeOptions& recipe, const Node& resolved, const MeshSizes& sizes) {
+  if (!keeps_frozen_in_folder(recipe)) return;
+  if (const char* const option = option_against_streaming(recipe, sizes)) {
+    refuse_limit(
+        resolved, text("'max_memory' does not support '{}'", option),
+        text("leave '{}' out, or 'max_memory': 'fsdp.offload: disk' streams what 'fsdp' divides",
+             option));
+  }
+  if (recipe.accelerator.mixed_precision == MixedPrecision::kFp8) {
+    refuse_limit(resolved, "'max_memory' does not support 'mixed_precision: fp8'", "train in bf16");
+  }
+  check_frozen_model(recipe, resolved);
+}
+
+FrozenMemory frozen_memory(const Job& job) {
+  FrozenMemory out;
+  if (!keeps_frozen_in_folder(job.recipe)) return out;
+  int64_t largest = 0;
+  for (const BlockParameters& block : blocks_of(*job.model)) {
+    const int64_t bytes = bytes_of(frozen_of(block.parameters));
+    if (bytes == 0) continue;
+    ++out.blocks;
+    out.block_bytes += bytes;
+    largest = std::max(largest, slot_bytes_of(bytes));
+  }
+  const std::vector<Parameter> frozen = frozen_of(parameters_of(*job.model));
+  for (const Parameter& item : frozen) out.elements += item.numel();
+  out.other_bytes = bytes_of(frozen) - out.block_bytes;
+  out.slots = out.blocks;
+  out.resident_bytes = out.block_bytes + out.other_bytes;
+  if (out.resident_bytes <= limit_of(job)) return out;
+  const int64_t room = limit_of(job) - out.other_bytes;
+  if (room < 2 * largest) {
+    const int64_t least = out.other_bytes + 2 * largest;
+    refuse_limit(job.resolved,
+                 text("'max_memory' leaves {} for streamed blocks, and two of them have {}",
+                      mib_text(std::max<int64_t>(room, 0)), mib_text(2 * largest)),
+                 text("allow at least {} KiB", (least + 1023) / 1024));
+  }
+  out.slots = std::min(room / largest, out.blocks);
+  out.resident_bytes = out.other_bytes + out.slots * largest;
+  return out;
+}
+
+void build_frozen_stream(Job& job, bool is_estimate) {
+  if (!keeps_frozen_in_folder(job.recipe)) return;
+  if (!job.device.is_cpu()) {
+    refuse_limit(job.resolved,
+                 "'max_memory' streams weights to the memory of the CPU, not to a GPU",
+                 "set 'accelerator.device: cpu', or leave 'max_memory' out");
+  }
+  const FrozenMemory memory = frozen_memory(job);
+  if (is_estimate) return;
+  std::vector<StreamedUnit> units;
+  for (const BlockParameters& block : blocks_of(*job.model)) {
+    if (std::optional<StreamedUnit> unit = unit_of(job, block)) units.push_back(std::move(*unit));
+  }
+  move_trained_to_memory(*job.model);
+  if (!memory.is_streamed()) return;
+  job.frozen_stream =
+      std::make_shared<FrozenStream>(std::move(units), limit_of(job) - memory.other_bytes);
+}
+
+void recompute_streamed(const Job& job, const std::shared_ptr<BlockInputs>& inputs) {
+  if (!frozen_memory(job).is_streamed()) return;
+  checkpoint_blocks(*job.model, inputs);
+  if (job.frozen_stream) job.frozen_stream->follow_recomputation(inputs);
+}
+
+std::string streaming_summary(const Job& job) {
+  const FrozenMemory memory = frozen_memory(job);
+  if (memory.blocks == 0) return "";
+  if (!memory.is_streamed()) {
+    return "no block: " + mib_text(memory.resident_bytes) + " of frozen weights fit in memory";
+  }
+  return text("{} blocks of {} from '{}', {} of them in memory; {} of other frozen weights",
+              memory.blocks, mib_text(memory.block_bytes),
+              model_text(job.recipe.model.resolved, "weights", nullptr), memory.slots,
+              mib_text(memory.other_bytes));
+}
+
+}  // namespace accel
