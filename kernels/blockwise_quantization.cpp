@@ -5,6 +5,7 @@
 #include <ATen/ops/searchsorted.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <cmath>
@@ -30,6 +31,21 @@ at::Tensor in_blocks(const at::Tensor& values) {
   const int64_t padding = blocks * kQuantizationBlock - flat.numel();
   const at::Tensor whole = padding > 0 ? at::constant_pad_nd(flat, {0, padding}) : flat;
   return whole.view({blocks, kQuantizationBlock});
+}
+
+/// Of `values`, whose blocks have these largest magnitudes.
+at::Tensor nearest_codes(const at::Tensor& values, const at::Tensor& largest,
+                         const at::Tensor& map) {
+  // A block of zeros has the code of 0.
+  const at::Tensor unit = at::where(largest.gt(0), values.div(largest), 0.0F).contiguous();
+  const int64_t last = map.numel() - 1;
+  const at::Tensor right =
+      at::searchsorted(map, unit, /*out_int32=*/true, /*right=*/true).clamp(1, last);
+  const at::Tensor left = right.sub(1);
+  const auto distance = [&](const at::Tensor& index) {
+    return map.index_select(0, index.flatten()).view(index.sizes()).sub(unit).abs();
+  };
+  return at::where(distance(right).lt(distance(left)), right, left);
 }
 
 }  // namespace
@@ -60,18 +76,24 @@ at::Tensor dequantize(const QuantizedTensor& from) {
 void quantize(const at::Tensor& values, const QuantizedTensor& to) {
   const at::Tensor blocks = in_blocks(values);
   to.abs_max.copy_(blocks.abs().amax(1));
-  const at::Tensor largest = to.abs_max.unsqueeze(1);
-  // A block of zeros has the code of 0.
-  const at::Tensor unit = at::where(largest.gt(0), blocks.div(largest), 0.0F).contiguous();
-  const int64_t last = to.map.numel() - 1;
-  const at::Tensor right =
-      at::searchsorted(to.map, unit, /*out_int32=*/true, /*right=*/true).clamp(1, last);
-  const at::Tensor left = right.sub(1);
-  const auto distance = [&](const at::Tensor& index) {
-    return to.map.index_select(0, index.flatten()).view(index.sizes()).sub(unit).abs();
-  };
-  const at::Tensor nearest = at::where(distance(right).lt(distance(left)), right, left);
-  to.codes.copy_(nearest.flatten().narrow(0, 0, values.numel()).view(to.codes.sizes()));
+  const at::Tensor codes = nearest_codes(blocks, to.abs_max.unsqueeze(1), to.map);
+  to.codes.copy_(codes.flatten().narrow(0, 0, values.numel()).view(to.codes.sizes()));
+}
+
+at::Tensor dequantize_share(const QuantizedTensor& from, const at::Tensor& blocks) {
+  const at::Tensor values = from.map.index_select(0, from.codes.flatten().to(at::kInt));
+  return values.mul(from.abs_max.index_select(0, blocks.flatten())).view(from.codes.sizes());
+}
+
+at::Tensor largest_of_blocks(const at::Tensor& values, const at::Tensor& blocks, int64_t count) {
+  const at::Tensor out = at::zeros({count}, values.options());
+  return out.scatter_reduce(0, blocks.flatten(), values.abs().flatten(), "amax");
+}
+
+void quantize_share(const at::Tensor& values, const at::Tensor& blocks, const QuantizedTensor& to) {
+  const at::Tensor largest = to.abs_max.index_select(0, blocks.flatten());
+  const at::Tensor codes = nearest_codes(values.flatten(), largest, to.map);
+  to.codes.copy_(codes.view(to.codes.sizes()));
 }
 
 }  // namespace accel

@@ -30,4 +30,14 @@ at::Tensor dequantize(const QuantizedTensor& from);
 /// Writes the nearest codes of `values`, F32 of the shape of the codes, and the blocks' scales.
 void quantize(const at::Tensor& values, const QuantizedTensor& to);
 
+/// Of a share of a tensor whose blocks run over the whole one: `blocks`, I64 of the shape of the
+/// codes, has the block of each element, and `from` the scales of all blocks.
+at::Tensor dequantize_share(const QuantizedTensor& from, const at::Tensor& blocks);
+
+/// [count] F32: the largest magnitude of each block in a share of it, 0 where it has none.
+at::Tensor largest_of_blocks(const at::Tensor& values, const at::Tensor& blocks, int64_t count);
+
+/// Writes the nearest codes of the values of a share, given the scales of all blocks in `to`.
+void quantize_share(const at::Tensor& values, const at::Tensor& blocks, const QuantizedTensor& to);
+
 }  // namespace accel

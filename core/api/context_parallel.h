@@ -15,8 +15,8 @@ namespace accel {
 /// values have the same number of heads, a divisor of the queries'.
 struct ContextAttention {
   const at::Tensor &query, &key, &value;
-  /// First position of each token's text, int64 [batch, padded length], the same on all ranks;
-  /// undefined: one text.
+  /// Causal: the first position that each query sees, of its text or of its window if that begins
+  /// later; int64 [batch or 1, padded length], the same on all ranks. Undefined: the first of all.
   const at::Tensor& starts;
   double dropout = 0;  ///< of attention weights; 0 unless supports_dropout()
   bool is_causal = true;

@@ -117,8 +117,6 @@ def check_tools(scratch, report, recipes):
             ([*on(6, 2, 3, "parallelism.dp_shard=3")], "'ep' 2 is neither a divisor nor a multiple of 'dp_shard' 3"),
             ([*on(2, 2), "model!={type: gpt, num_layers: 1, num_heads: 2, hidden_size: 32}"],
              "'ep' has no effect: the model 'gpt' has no experts"),
-            ([*on(2, 2), "optimizer!={type: galore_adamw}"],
-             "'ep' does not support the optimizer 'galore_adamw', which needs whole parameters"),
             ([*on(2, 2, 3), 'accelerator.fsdp.ignored=["*.experts.1.*"]'],
              "'ignored' does not support parameters of experts with 'ep', such as "
              "'model.layers.0.mlp.experts.1.gate_proj.weight'"),

@@ -178,7 +178,6 @@ def check_refused(scratch, report):
             (["model.num_layers=1"], "2 pipeline stages need as many blocks, but the model 'gpt' has 1"),
             (["accelerator.pipeline.blocks=[5, 2]"], "'blocks' has 7 blocks, at least one in each stage, but the model 'gpt' has 8"),
             (["~train.micro_batch"], "'pp' needs 'train.micro_batch': stages work on different micro-batches"),
-            (["optimizer!={type: galore_adamw}"], "'pp' does not support the optimizer 'galore_adamw', which needs whole parameters"),
             (["accelerator.pipeline.schedule=zbh1", "train.activation_checkpointing=blocks"],
              "'activation_checkpointing' does not support the schedules zbh1 and zbv"),
             ([rank_runs.on(3)], "'parallelism' is dp_replicate 1 x dp_shard 1 x pp 2, but there are 3 ranks")):

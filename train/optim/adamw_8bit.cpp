@@ -1,7 +1,10 @@
 // AdamW with 8-bit state (Dettmers et al., 2022), as bitsandbytes' AdamW8bit.
+#include <ATen/ops/arange.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "core/recipe/name_pattern.h"
@@ -11,6 +14,8 @@
 
 namespace accel {
 namespace {
+
+constexpr int64_t kMapSize = 256;
 
 struct AdamW8BitOptions {
   double lr = 1e-3;
@@ -64,7 +69,8 @@ struct AdamW8BitOptions {
   }
 };
 
-/// Blocks run over a whole parameter, so parameters cannot be sharded.
+/// Blocks run over the whole parameter, so that shares have the bits of whole ones: every rank has
+/// the scales of all blocks, and ranks that share a block exchange its largest magnitudes.
 class AdamW8Bit final : public OptimizerOf<AdamW8BitOptions> {
  public:
   static constexpr auto kName = "adamw_8bit";
@@ -77,7 +83,15 @@ class AdamW8Bit final : public OptimizerOf<AdamW8BitOptions> {
   AdamW8Bit(const AdamW8BitOptions& options, const OptimizerContext& context)
       : OptimizerOf(options, context) {}
 
+  bool supports_shards() const override { return true; }
+
  private:
+  Shape slot_shape(const std::string& slot, const Parameter& parameter) const override {
+    if (slot.starts_with("absmax")) return {num_quantization_blocks(parameter.numel())};
+    if (slot.starts_with("qmap")) return {kMapSize};
+    return OptimizerOf::slot_shape(slot, parameter);
+  }
+
   at::Tensor fresh_slot(size_t group, const std::string& slot,
                         const Parameter& parameter) const override {
     if (slot == "step") return OptimizerOf::fresh_slot(group, slot, parameter);
@@ -88,38 +102,103 @@ class AdamW8Bit final : public OptimizerOf<AdamW8BitOptions> {
     }
     if (!quantized) return {};
     if (slot.starts_with("qmap")) {
-      return dynamic_map(/*is_signed=*/slot == "qmap1").to(parameter.local.device());
+      const at::Tensor map = dynamic_map(/*is_signed=*/slot == "qmap1");
+      return own_part(map, parameter).to(parameter.local.device());
     }
-    return at::zeros({num_quantization_blocks(parameter.local.numel())}, type.dtype(at::kFloat));
+    return OptimizerOf::fresh_slot(group, slot, parameter).to(at::kFloat);
+  }
+
+  /// The part of a slot of scales or of a map that GroupedOptimizer keeps: all, unless its shape is
+  /// that of a divided parameter.
+  at::Tensor own_part(const at::Tensor& slot, const Parameter& parameter) const {
+    const bool is_divided =
+        !parameter.is_replicated() && slot.sizes() == at::IntArrayRef(parameter.global);
+    return is_divided ? shards()->part_of(slot, parameter).clone() : slot;
+  }
+
+  /// The block of each element of this rank's share.
+  at::Tensor blocks_of(const Parameter& parameter) const {
+    const Shape whole = parameter.shape();
+    const auto type = at::TensorOptions(parameter.local.device()).dtype(at::kLong);
+    at::Tensor index = at::zeros({}, type);
+    int64_t stride = 1;
+    for (size_t dim = whole.size(); dim-- > 0;) {
+      Parameter line = {"", {}, {whole[dim]}, {}};
+      for (const Placement& placement : parameter.placements) {
+        if (placement.dim != static_cast<int64_t>(dim)) continue;
+        line.placements.push_back(placement);
+        line.placements.back().dim = 0;
+      }
+      const at::Tensor own = shards()->part_of(at::arange(whole[dim], type), line);
+      Shape shape(whole.size(), 1);
+      shape[dim] = own.numel();
+      index = index.add(own.mul(stride).view(shape));
+      stride *= whole[dim];
+    }
+    return index.floor_divide(kQuantizationBlock);
   }
 
   void update(const AdamW8BitOptions& options, GroupUpdate& work) override {
     count_update(work.slots[0]);
-    for (size_t i = 0; i < work.parameters.size(); ++i) update_one(options, work, i);
+    for (size_t i = 0; i < work.parameters.size(); ++i) {
+      const Parameter& origin = *work.origins[i];
+      const QuantizedTensor first = {work.slots[1][i], work.slots[3][i], work.slots[5][i]};
+      const QuantizedTensor second = {work.slots[2][i], work.slots[4][i], work.slots[6][i]};
+      if (!first.map.defined()) {
+        update_one(options, work, i, {first.codes, second.codes});
+      } else if (origin.is_replicated()) {
+        const Moments moments = {dequantize(first), dequantize(second)};
+        update_one(options, work, i, moments);
+        quantize(moments.average, first);
+        quantize(moments.squares, second);
+      } else {
+        update_share(options, work, i, {first, second});
+      }
+    }
   }
 
-  static void update_one(const AdamW8BitOptions& options, const GroupUpdate& work, size_t i) {
-    const QuantizedTensor first = {work.slots[1][i], work.slots[3][i], work.slots[5][i]};
-    const QuantizedTensor second = {work.slots[2][i], work.slots[4][i], work.slots[6][i]};
-    const bool quantized = first.map.defined();
+  struct Moments {
+    at::Tensor average, squares;
+  };
+
+  /// The maps are those of the optimizer: a slot may have a part of its map.
+  void update_share(const AdamW8BitOptions& options, const GroupUpdate& work, size_t i,
+                    std::array<QuantizedTensor, 2> state) const {
+    const Parameter& origin = *work.origins[i];
+    const at::Tensor blocks = blocks_of(origin);
+    const int64_t count = num_quantization_blocks(origin.numel());
+    for (size_t moment = 0; moment < state.size(); ++moment) {
+      state[moment].map = dynamic_map(/*is_signed=*/moment == 0).to(origin.local.device());
+    }
+    const Moments moments = {dequantize_share(state[0], blocks),
+                             dequantize_share(state[1], blocks)};
+    update_one(options, work, i, moments);
+    const at::Tensor largest = at::stack({largest_of_blocks(moments.average, blocks, count),
+                                          largest_of_blocks(moments.squares, blocks, count)});
+    shards()->all_reduce(largest, Reduce::kMax, origin);
+    for (size_t moment = 0; moment < state.size(); ++moment) {
+      const at::Tensor scales = largest[static_cast<int64_t>(moment)];
+      state[moment].abs_max.copy_(own_part(scales, origin));
+      state[moment].abs_max = scales;
+      quantize_share(moment == 0 ? moments.average : moments.squares, blocks, state[moment]);
+    }
+  }
+
+  static void update_one(const AdamW8BitOptions& options, const GroupUpdate& work, size_t i,
+                         const Moments& moments) {
     const at::Tensor gradient = work.gradients[i].to(at::kFloat);
-    const at::Tensor average = quantized ? dequantize(first) : first.codes;
-    const at::Tensor squares = quantized ? dequantize(second) : second.codes;
     const double beta1 = options.betas[0], beta2 = options.betas[1];
-    average.mul_(beta1).add_(gradient, 1 - beta1);
-    squares.mul_(beta2).addcmul_(gradient, gradient, 1 - beta2);
+    moments.average.mul_(beta1).add_(gradient, 1 - beta1);
+    moments.squares.mul_(beta2).addcmul_(gradient, gradient, 1 - beta2);
     const double step = work.slots[0][i].item().toDouble();
     const double correction1 = 1 - std::pow(beta1, step);
     const double correction2 = std::sqrt(1 - std::pow(beta2, step));
-    const at::Tensor divisor = squares.sqrt().div_(correction2).add_(options.eps);
+    const at::Tensor divisor = moments.squares.sqrt().div_(correction2).add_(options.eps);
     const at::Tensor& parameter = work.parameters[i];
     at::Tensor weights = parameter.to(at::kFloat);
     weights.mul_(1 - work.lr * options.weight_decay);
-    weights.addcdiv_(average, divisor, -work.lr / correction1);
+    weights.addcdiv_(moments.average, divisor, -work.lr / correction1);
     if (!weights.is_same(parameter)) parameter.copy_(weights);
-    if (!quantized) return;
-    quantize(average, first);
-    quantize(squares, second);
   }
 };
 

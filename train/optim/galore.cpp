@@ -1,12 +1,14 @@
 // GaLore (Zhao et al., 2024): AdamW whose moments of matrices are in a subspace of the gradients.
 #include <ATen/ops/linalg_svd.h>
-#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <tuple>
+#include <utility>
 
 #include "core/recipe/name_pattern.h"
+#include "parallel/share_region.h"
 #include "train/optim/grouped_optimizer.h"
 #include "train/optim/hyper_rules.h"
 
@@ -113,65 +115,128 @@ class GaloreAdamW final : public OptimizerOf<GaloreOptions> {
   static Schema<GaloreOptions> schema() { return with_groups(GaloreOptions::hyper_schema()); }
 
   GaloreAdamW(const GaloreOptions& options, const OptimizerContext& context)
-      : OptimizerOf(options, context) {}
+      : OptimizerOf(options, context) {
+    const OptimizerState fresh = GroupedOptimizer::state();
+    for (size_t group = 0; group < fresh.groups.size(); ++group) {
+      for (const auto& parameter : fresh.groups[group].parameters)
+        group_of_[parameter.name] = group;
+    }
+  }
+
+  bool supports_shards() const override { return true; }
+  bool supports_swapping() const override { return false; }
 
  private:
-  at::Tensor fresh_slot(size_t group, const std::string& slot,
-                        const Parameter& parameter) const override {
-    const GaloreOptions& own = options(group);
-    if (slot == "step") return OptimizerOf::fresh_slot(group, slot, parameter);
-    if (!own.is_projected(parameter)) {
-      if (slot == "projection") return {};
-      return OptimizerOf::fresh_slot(group, slot, parameter);
+  std::map<std::string, size_t> group_of_;  ///< by parameter
+
+  Shape slot_shape(const std::string& slot, const Parameter& parameter) const override {
+    const GaloreOptions& own = options(group_of_.at(parameter.name));
+    if (slot == "step" || !own.is_projected(parameter)) {
+      return OptimizerOf::slot_shape(slot, parameter);
     }
     const Shape matrix = parameter.shape();
     const int64_t rank = own.rank_of(matrix);
     const bool columns = own.projects_columns(matrix);
-    const bool whole = slot == "projection" ? !columns : columns;  // has all rows
-    const Shape shape = whole ? Shape{matrix[0], rank} : Shape{rank, matrix[1]};
-    return at::zeros(shape, parameter.local.options().requires_grad(false));
+    const bool has_all_rows = slot == "projection" ? !columns : columns;
+    return has_all_rows ? Shape{matrix[0], rank} : Shape{rank, matrix[1]};
   }
+
+  at::Tensor fresh_slot(size_t group, const std::string& slot,
+                        const Parameter& parameter) const override {
+    if (slot == "projection" && !options(group).is_projected(parameter)) return {};
+    return OptimizerOf::fresh_slot(group, slot, parameter);
+  }
+
+  /// Of one parameter; those of a matrix are whole on each rank.
+  struct Tensors {
+    at::Tensor gradient, projection, average, squares;
+  };
 
   void update(const GaloreOptions& options, GroupUpdate& work) override {
-    for (size_t i = 0; i < work.parameters.size(); ++i) update_one(options, work, i);
+    for (size_t i = 0; i < work.parameters.size(); ++i) {
+      const Parameter& origin = *work.origins[i];
+      const Tensors own = {work.gradients[i], work.slots[1][i], work.slots[2][i], work.slots[3][i]};
+      const at::Tensor& step = work.slots[0][i];
+      at::Tensor direction;
+      if (origin.is_replicated() || !own.projection.defined()) {
+        direction = direction_of(options, own, origin, step);
+      } else {
+        const Tensors whole = gathered(own, origin);
+        direction = shards()->part_of(direction_of(options, whole, origin, step), origin);
+        keep_part(whole.projection, own.projection, "projection", origin);
+        keep_part(whole.average, own.average, "exp_avg", origin);
+        keep_part(whole.squares, own.squares, "exp_avg_sq", origin);
+      }
+      apply(options, work, i, direction);
+    }
   }
 
-  static void project(const GaloreOptions& options, const GroupUpdate& work, size_t i) {
-    const Shape matrix = work.origins[i]->shape();
-    const at::Tensor whole = work.gradients[i].to(at::kFloat);
+  /// A slot as the ranks divide it.
+  Parameter placed_slot(const at::Tensor& local, const std::string& slot,
+                        const Parameter& origin) const {
+    Shape whole = slot_shape(slot, origin);
+    std::vector<Placement> placements = state_placements(whole, origin);
+    return {slot, local, std::move(whole), std::move(placements)};
+  }
+
+  at::Tensor whole_slot(const at::Tensor& local, const std::string& slot,
+                        const Parameter& origin) const {
+    const Parameter placed = placed_slot(local, slot, origin);
+    return placed.is_replicated() ? local : shards()->gather(local, placed);
+  }
+
+  Tensors gathered(const Tensors& own, const Parameter& origin) const {
+    return {
+        shards()->gather(own.gradient, origin), whole_slot(own.projection, "projection", origin),
+        whole_slot(own.average, "exp_avg", origin), whole_slot(own.squares, "exp_avg_sq", origin)};
+  }
+
+  void keep_part(const at::Tensor& whole, const at::Tensor& local, const std::string& slot,
+                 const Parameter& origin) const {
+    const Parameter placed = placed_slot(local, slot, origin);
+    if (!placed.is_replicated()) local.copy_(shards()->part_of(whole, placed));
+  }
+
+  static void project(const GaloreOptions& options, const Tensors& tensors, const Shape& matrix) {
+    const at::Tensor whole = tensors.gradient.to(at::kFloat);
     const auto svd = at::linalg_svd(whole, /*full_matrices=*/false);
     const int64_t rank = options.rank_of(matrix);
     const bool columns = options.projects_columns(matrix);
-    work.slots[1][i].copy_(columns ? std::get<2>(svd).narrow(0, 0, rank)
-                                   : std::get<0>(svd).narrow(1, 0, rank));
+    tensors.projection.copy_(columns ? std::get<2>(svd).narrow(0, 0, rank)
+                                     : std::get<0>(svd).narrow(1, 0, rank));
   }
 
-  static void update_one(const GaloreOptions& options, const GroupUpdate& work, size_t i) {
-    const at::Tensor &parameter = work.parameters[i], &projection = work.slots[1][i];
-    const at::Tensor &average = work.slots[2][i], &squares = work.slots[3][i];
+  /// Updates the state, and returns what the learning rate scales.
+  static at::Tensor direction_of(const GaloreOptions& options, const Tensors& tensors,
+                                 const Parameter& origin, const at::Tensor& step) {
+    const at::Tensor& projection = tensors.projection;
     const double beta1 = options.betas[0], beta2 = options.betas[1];
-    const double before = work.slots[0][i].item().toDouble();
-    at::Tensor gradient = work.gradients[i];
-    const bool columns = projection.defined() && options.projects_columns(work.origins[i]->shape());
+    at::Tensor gradient = tensors.gradient;
+    const bool columns = projection.defined() && options.projects_columns(origin.shape());
     if (projection.defined()) {
+      const double before = step.item().toDouble();
       if (std::fmod(before, static_cast<double>(options.update_proj_gap)) == 0) {
-        project(options, work, i);
+        project(options, tensors, origin.shape());
       }
       gradient = columns ? gradient.matmul(projection.t()) : projection.t().matmul(gradient);
     }
-    work.slots[0][i].add_(1);
-    average.mul_(beta1).add_(gradient, 1 - beta1);
-    squares.mul_(beta2).addcmul_(gradient, gradient, 1 - beta2);
-    const at::Tensor divisor = squares.sqrt().add_(options.eps);
-    at::Tensor update = average.div(divisor);
-    if (projection.defined()) {
-      update = columns ? update.matmul(projection) : projection.matmul(update);
-      update.mul_(options.scale);
-    }
-    const double step = before + 1;
+    step.add_(1);
+    tensors.average.mul_(beta1).add_(gradient, 1 - beta1);
+    tensors.squares.mul_(beta2).addcmul_(gradient, gradient, 1 - beta2);
+    const at::Tensor divisor = tensors.squares.sqrt().add_(options.eps);
+    const at::Tensor update = tensors.average.div(divisor);
+    if (!projection.defined()) return update;
+    return (columns ? update.matmul(projection) : projection.matmul(update)).mul_(options.scale);
+  }
+
+  static void apply(const GaloreOptions& options, const GroupUpdate& work, size_t i,
+                    const at::Tensor& direction) {
+    const double beta1 = options.betas[0], beta2 = options.betas[1];
+    const at::Tensor& parameter = work.parameters[i];
+    const double step = work.slots[0][i].item().toDouble();
     const double size =
         work.lr * std::sqrt(1 - std::pow(beta2, step)) / (1 - std::pow(beta1, step));
-    parameter.add_(update, -size);
+    parameter.add_(direction, -size);
     if (options.weight_decay > 0) parameter.mul_(1 - work.lr * options.weight_decay);
   }
 };
