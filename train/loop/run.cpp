@@ -28,6 +28,7 @@
 #include "train/job/torch_setup.h"
 #include "train/loop/changed_state.h"
 #include "train/loop/deadline.h"
+#include "train/loop/precompute_reference.h"
 #include "train/loop/report.h"
 #include "train/loop/resumable.h"
 #include "train/loop/run_folder.h"
@@ -424,6 +425,7 @@ ExitCode run_job(Job& job, const RunRequest& request) {
     close_log_file();
   };
   try {
+    precompute_reference(job, run.state, dir);
     TrainLoop loop(
         {job, run.store, record, trackers, dir, job.is_main, &plan, guard ? &*guard : nullptr},
         run.state, run.recipe_changed ? "" : run.resumed_from);
