@@ -343,14 +343,6 @@ namespace {
 
 constexpr double kBertWeightDeviation = 0.02;
 
-/// With the padding token in `pad`: of kinds without this option, by default that of the data, else
-/// token 0 as in transformers.
-BertOptions with_pad(const BertKind& kind, BertOptions options, const DataShape& data) {
-  if (kind.skips_pads || kind.pads_embedding) return options;
-  options.pad = options.text_pad.value_or(data.padding ? data.padding->input : 0);
-  return options;
-}
-
 void initialise(BertPart& net) {
   const torch::NoGradGuard no_grad;
   for (const auto& module : net.modules(false)) {
@@ -381,7 +373,10 @@ BertModel::BertModel(const BertKind& kind, const BertOptions& given, const Model
   const int64_t length = data.input.empty() ? 0 : data.input[0];
   const int64_t vocab = sufficient_size({kind.model, "vocab_size", given.vocab_size, data.vocab});
   longest_ = sufficient_size({kind.model, "max_seq_len", given.max_seq_len, length});
-  const BertOptions options = with_pad(kind, given, data);
+  BertOptions options = given;
+  const bool has_own_pad = kind.skips_pads || kind.pads_embedding;
+  const int64_t usual_pad = data.padding ? data.padding->input : 0;  // transformers': token 0
+  if (!has_own_pad) options.pad = given.text_pad.value_or(usual_pad);
   if (options.pad >= vocab) {
     throw Error(ExitCode::kRecipe,
                 text("'pad' of the model '{}' is {}, but token ids are below {}", kind.model,

@@ -48,11 +48,10 @@ namespace {
 
 constexpr double kLlamaWeightDeviation = 0.02;
 
-/// transformers' defaults of `pad_token_id` may be outside of a small vocabulary.
 torch::nn::EmbeddingOptions embedding_of(const LlamaOptions& options, int64_t vocab) {
-  torch::nn::EmbeddingOptions out(vocab, options.hidden_size);
-  if (options.pad && *options.pad < vocab) out.padding_idx(*options.pad);
-  return out;
+  const bool is_token = options.pad.value_or(vocab) < vocab;  // transformers' default may be none
+  return torch::nn::EmbeddingOptions(vocab, options.hidden_size)
+      .padding_idx(is_token ? options.pad.value : std::nullopt);
 }
 
 class LlamaBody final : public torch::nn::Module {

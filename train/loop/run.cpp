@@ -363,6 +363,7 @@ void start_run(Job& job, const RunRequest& request, OpenRun& run) {
   if (fs::is_directory(run.dir + "/logs", ignored)) {
     log_to_file(run.dir + "/logs/rank-" + std::to_string(job.rank) + ".log");
   }
+  precompute_reference(job, run.state, run.dir);
 }
 
 /// Whether the job may be started again unchanged after the error.
@@ -425,7 +426,6 @@ ExitCode run_job(Job& job, const RunRequest& request) {
     close_log_file();
   };
   try {
-    precompute_reference(job, run.state, dir);
     TrainLoop loop(
         {job, run.store, record, trackers, dir, job.is_main, &plan, guard ? &*guard : nullptr},
         run.state, run.recipe_changed ? "" : run.resumed_from);

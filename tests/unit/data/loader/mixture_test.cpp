@@ -197,8 +197,8 @@ TEST(MixtureTest, WeightsMoveFromPointToPoint) {
 
 TEST(MixtureTest, SharesFollowTheSchedule) {
   const Mixture line(sources_of({20, 5}), moving(MixtureCurve::kLinear, 5));
-  // 0, 1/4, 1/2, 3/4 and 1 of 5 samples, and all from step 4 on.
-  EXPECT_EQ(of_second(line, 2), (std::vector<int64_t>{0, 1, 3, 4, 5, 5, 5, 5, 5, 5}));
+  // 0, 1/4, 1/2, 3/4 and 1 of 5 samples: 1.25, 3.75 and 7.5 so far. All from step 4 on.
+  EXPECT_EQ(of_second(line, 2), (std::vector<int64_t>{0, 1, 3, 3, 5, 5, 5, 5, 5, 5}));
   const Mixture stages(sources_of({20, 5}), moving(MixtureCurve::kStages, 5));
   EXPECT_EQ(of_second(stages, 2), (std::vector<int64_t>{0, 0, 0, 0, 5, 5, 5, 5, 5, 5}));
 }
@@ -206,7 +206,7 @@ TEST(MixtureTest, SharesFollowTheSchedule) {
 TEST(MixtureTest, AScheduleGoesOnInTheNextEpoch) {
   // The steps of two epochs, of which the second begins in the middle of the schedule.
   const Mixture mixture(sources_of({6, 4}), moving(MixtureCurve::kLinear, 2));
-  EXPECT_EQ(of_second(mixture, 3), (std::vector<int64_t>{0, 1, 3, 4, 5, 5}));
+  EXPECT_EQ(of_second(mixture, 3), (std::vector<int64_t>{0, 1, 3, 3, 5, 5}));
   const Mixture again(sources_of({6, 4}), moving(MixtureCurve::kLinear, 2));
   const std::vector<int64_t> third = again.draws(3, 2, true);  // without the epochs before
   EXPECT_EQ(third, mixture.draws(3, 2, true));
