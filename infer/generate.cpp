@@ -10,6 +10,7 @@
 #include "core/api/sample_rng.h"
 #include "core/base/error.h"
 #include "infer/logits_processors.h"
+#include "models/layers/decoding.h"
 #include "models/layers/module_state.h"
 
 namespace accel {
@@ -45,8 +46,8 @@ struct Continuation {
 class Generation {
  public:
   Generation(const std::vector<std::vector<int64_t>>& prompts, const GenerationRequest& request,
-             const std::function<void(size_t, GeneratedTokens)>& done)
-      : prompts_(prompts), request_(request), done_(done) {}
+             const std::function<void(size_t, GeneratedTokens)>& done, DecodesSources* sources)
+      : prompts_(prompts), request_(request), done_(done), sources_(sources) {}
 
   void run(SequenceBatch& batch, size_t rows) {
     while (next_prompt_ < prompts_.size() || !rows_.empty()) {
@@ -59,7 +60,7 @@ class Generation {
 
  private:
   /// Starts the next prompt, and with it those after it that are equal, in up to `room` rows: the
-  /// prompt is computed once.
+  /// prompt is computed once. Prompts of different sources are never equal.
   void start_prompts(SequenceBatch& batch, size_t room) {
     const std::vector<int64_t>& prompt = prompts_[next_prompt_];
     const auto length = static_cast<int64_t>(prompt.size());
@@ -68,12 +69,13 @@ class Generation {
     const size_t first = rows_.size();
     for (; rows_.size() < first + room && next_prompt_ < prompts_.size(); ++next_prompt_) {
       const size_t i = next_prompt_;
-      if (prompts_[i] != prompt) break;
+      if (prompts_[i] != prompt || (sources_ && rows_.size() > first)) break;
       const uint64_t stream =
           request_.streams.empty() ? request_.first_stream + i : request_.streams[i];
       rows_.push_back({i, prompt, length, length + added,
                        SampleRng(static_cast<uint64_t>(request_.seed), stream, 0)});
     }
+    if (sources_) sources_->select_sources(std::vector{static_cast<int64_t>(rows_[first].prompt)});
     const at::Tensor logits = batch.add(prompt);
     batch.add_copies(rows_.size() - first - 1);
     std::vector<size_t> finished;
@@ -85,7 +87,12 @@ class Generation {
 
   void step(SequenceBatch& batch) {
     std::vector<int64_t> newest;
-    for (const Continuation& row : rows_) newest.push_back(row.tokens.back());
+    std::vector<int64_t> sources;
+    for (const Continuation& row : rows_) {
+      newest.push_back(row.tokens.back());
+      sources.push_back(static_cast<int64_t>(row.prompt));
+    }
+    if (sources_) sources_->select_sources(sources);
     const at::Tensor logits = batch.next(newest);
     std::vector<size_t> finished;
     for (size_t i = 0; i < rows_.size(); ++i) {
@@ -125,7 +132,10 @@ class Generation {
 
   /// `rows` are ascending.
   void finish(SequenceBatch& batch, std::vector<size_t> rows) {
-    for (const size_t i : rows) done_(rows_[i].prompt, std::move(rows_[i].made));
+    for (const size_t i : rows) {
+      if (sources_) sources_->forget_source(static_cast<int64_t>(rows_[i].prompt));
+      done_(rows_[i].prompt, std::move(rows_[i].made));
+    }
     std::reverse(rows.begin(), rows.end());
     for (const size_t i : rows) drop(batch, i);
   }
@@ -139,6 +149,7 @@ class Generation {
   const std::vector<std::vector<int64_t>>& prompts_;
   const GenerationRequest& request_;
   const std::function<void(size_t, GeneratedTokens)>& done_;
+  DecodesSources* sources_;  ///< null: the prompts are all there is
   size_t next_prompt_ = 0;
   std::vector<Continuation> rows_;  ///< as in the batch
 };
@@ -177,7 +188,8 @@ void generate_tokens(LanguageModel& model, const std::vector<std::vector<int64_t
                                      .staged = request.staged};
   SequenceBatch batch(model, options);
   if (beams == 1) {
-    return Generation(prompts, request, done).run(batch, static_cast<size_t>(rows));
+    return Generation(prompts, request, done, dynamic_cast<DecodesSources*>(&model))
+        .run(batch, static_cast<size_t>(rows));
   }
   for (size_t i = 0; i < prompts.size(); ++i) {
     const auto length = static_cast<int64_t>(prompts[i].size());
@@ -205,6 +217,16 @@ void generate_targets(EncoderDecoder& model, const std::vector<std::vector<int64
   const at::NoGradGuard no_grad;
   const EvalScope no_dropout(model);
   const at::Device device = model.head_weight().device();
+  auto* together = dynamic_cast<EncodesSources*>(&model);
+  if (together && request.config.num_beams == 1) {
+    std::vector<at::Tensor> all;
+    for (const auto& source : sources) {
+      all.push_back(at::tensor(at::ArrayRef<int64_t>(source.data(), source.size())).to(device));
+    }
+    const auto decoder = together->decoder_of_sources(std::move(all));
+    const std::vector<std::vector<int64_t>> starts(sources.size(), {model.start_token()});
+    return generate_tokens(*decoder, starts, request, done);
+  }
   for (size_t i = 0; i < sources.size(); ++i) {
     const at::Tensor source =
         at::tensor(at::ArrayRef<int64_t>(sources[i].data(), sources[i].size())).to(device);

@@ -52,7 +52,7 @@ GeneratedTokens generate_tokens(LanguageModel& model, const std::vector<int64_t>
                                 const GenerationRequest& request);
 
 /// As generate_tokens(), the target of each source, of one token or more: the start token is the
-/// prompt of each, which lengths of the config count, and sources follow one another.
+/// prompt of each, which lengths of the config count. In beam search sources follow one another.
 void generate_targets(EncoderDecoder& model, const std::vector<std::vector<int64_t>>& sources,
                       const GenerationRequest& request,
                       const std::function<void(size_t, GeneratedTokens)>& done);

@@ -25,15 +25,20 @@ class Bert final : public BertModel {
   static constexpr bool kGenerates = false;
 
   static Schema<BertOptions> schema() {
-    return with_bert_dropout(kBertKind,
-                             with_norm_eps(bert_sizes(kBertKind), "Added to a norm's variance."));
+    return with_bert_dropout(kBertKind, with_text_pad(with_norm_eps(
+                                            bert_sizes(kBertKind), "Added to a norm's variance.")));
   }
   static bool reads(const std::string& model_type) { return model_type == "bert"; }
-  static BertOptions from_config(HfConfig& config) { return bert_options_in(config); }
+  static BertOptions from_config(HfConfig& config) {
+    BertOptions options = bert_options_in(config);
+    options.text_pad = text_pad_in(config);
+    return options;
+  }
   static void to_config(const BertOptions& options, const WeightShapes& shapes,
                         nlohmann::json& config) {
     config["model_type"] = "bert";
     write_bert_options(options, config);
+    write_text_pad(options, config);
     write_bert_head(kBertKind, "Bert", shapes, config);
   }
   static HfNames names(const BertOptions&) {

@@ -45,6 +45,25 @@ Schema<BertOptions> bert_sizes(const BertKind& kind) {
       .on_resume(Change::kImpossible);
 }
 
+Schema<BertOptions> with_text_pad(Schema<BertOptions> schema) {
+  return std::move(schema)
+      .field("pad", &BertOptions::text_pad,
+             "The padding token, whose embedding is not trained; -1: none. auto: as the folder, "
+             "else that of the data.",
+             if_given<Auto>(at_least<int64_t>(-1)))
+      .on_resume(Change::kImpossible);
+}
+
+Auto<int64_t> text_pad_in(HfConfig& config) {
+  return {config.integer("pad_token_id", config.values().contains("pad_token_id") ? -1 : 0)};
+}
+
+void write_text_pad(const BertOptions& options, nlohmann::json& config) {
+  if (!options.text_pad) return;
+  const int64_t pad = *options.text_pad;
+  config["pad_token_id"] = pad < 0 ? nlohmann::json() : nlohmann::json(pad);
+}
+
 Schema<BertOptions> with_bert_dropout(const BertKind& kind, Schema<BertOptions> schema) {
   const auto chance = within(0.0, 1.0);
   if (kind.drops_before_span) {
@@ -239,7 +258,7 @@ BertEncoder::BertEncoder(const BertKind& kind, const BertOptions& options, int64
       relative_options_(options.relative),
       relative_context_(options.relative_context()),
       dropout_(options.dropout) {
-  if ((kind.skips_pads || kind.pads_embedding) && options.pad >= 0) pad_ = options.pad;
+  if (options.pad >= 0) pad_ = options.pad;
   const auto embeddings = bert_part(*this, "embeddings");
   const auto table = [&](const char* name, torch::nn::EmbeddingOptions size) {
     return embeddings->register_module(name, AdaptedEmbedding(size));
@@ -289,7 +308,7 @@ at::Tensor BertEncoder::positions_of(const at::Tensor& tokens) const {
 at::Tensor BertEncoder::embedded(const Batch& batch, const ContextRanks* context) {
   const at::Tensor tokens = own_positions(context, batch.inputs, 1, 0);
   at::Tensor x = words_->adapted(
-      padded_vocabulary_embedding(vocabulary(), words_->weight, tokens, pad_), tokens);
+      vocabulary_embedding(vocabulary(), words_->weight, tokens, /*tied=*/false, pad_), tokens);
   if (segments_) {
     // With a single token type, texts of a pair are separated only by special tokens.
     const bool told_apart = batch.segments.defined() && segments_->options.num_embeddings() > 1;
@@ -324,12 +343,6 @@ namespace {
 
 constexpr double kBertWeightDeviation = 0.02;
 
-/// The padding token, whose embedding starts at zero but is trained; transformers' default is token
-/// 0.
-int64_t filling_token(const DataShape& data) {
-  return data.padding ? data.padding->input : 0;
-}
-
 void initialise(BertPart& net) {
   const torch::NoGradGuard no_grad;
   for (const auto& module : net.modules(false)) {
@@ -346,22 +359,25 @@ void initialise(BertPart& net) {
 
 }  // namespace
 
-BertModel::BertModel(const BertKind& kind, const BertOptions& options, const ModelContext& context)
+BertModel::BertModel(const BertKind& kind, const BertOptions& given, const ModelContext& context)
     : kind_(kind),
-      head_for_(options.head.value_or(encoder_head_for(context.data))),
-      num_heads_(options.num_heads),
+      head_for_(given.head.value_or(encoder_head_for(context.data))),
+      num_heads_(given.num_heads),
       ranks_(context.tensor),
-      attention_dropout_(options.attention_dropout.value_or(options.dropout)),
-      token_activation_(kind.token_activation.value_or(options.activation)),
-      head_dropout_(options.head_dropout.value_or(options.dropout)),
-      classifier_task_(classifier_task(options.problem_type, context.data)) {
+      attention_dropout_(given.attention_dropout.value_or(given.dropout)),
+      token_activation_(kind.token_activation.value_or(given.activation)),
+      head_dropout_(given.head_dropout.value_or(given.dropout)),
+      classifier_task_(classifier_task(given.problem_type, context.data)) {
   const DataShape& data = context.data;
   require_tokens(kind.model, data);
   const int64_t length = data.input.empty() ? 0 : data.input[0];
-  const int64_t vocab = sufficient_size({kind.model, "vocab_size", options.vocab_size, data.vocab});
-  longest_ = sufficient_size({kind.model, "max_seq_len", options.max_seq_len, length});
-  const bool pads = kind.skips_pads || kind.pads_embedding;
-  if (pads && options.pad >= vocab) {
+  const int64_t vocab = sufficient_size({kind.model, "vocab_size", given.vocab_size, data.vocab});
+  longest_ = sufficient_size({kind.model, "max_seq_len", given.max_seq_len, length});
+  BertOptions options = given;
+  const bool has_own_pad = kind.skips_pads || kind.pads_embedding;
+  const int64_t usual_pad = data.padding ? data.padding->input : 0;  // transformers': token 0
+  if (!has_own_pad) options.pad = given.text_pad.value_or(usual_pad);
+  if (options.pad >= vocab) {
     throw Error(ExitCode::kRecipe,
                 text("'pad' of the model '{}' is {}, but token ids are below {}", kind.model,
                      options.pad, vocab),
@@ -371,9 +387,6 @@ BertModel::BertModel(const BertKind& kind, const BertOptions& options, const Mod
       kind.base, std::make_shared<BertEncoder>(kind, options, vocab, longest_, context.tensor));
   add_head(options, vocab, data);
   initialise(*net_);
-  if (pads) return;
-  const torch::NoGradGuard no_grad;
-  encoder_->word_embedding().select(0, filling_token(data)).zero_();
 }
 
 void BertModel::add_head(const BertOptions& options, int64_t vocab, const DataShape& data) {

@@ -35,6 +35,10 @@ inline int64_t first_position(const BertKind& kind, const BertOptions& options) 
 /// Declare the sizes of all kinds, with `segments` for kinds with token types, and the rest.
 Schema<BertOptions> bert_sizes(const BertKind& kind);
 Schema<BertOptions> with_bert_dropout(const BertKind& kind, Schema<BertOptions> schema);
+/// `pad` and its key in folders, of kinds that do without it otherwise.
+Schema<BertOptions> with_text_pad(Schema<BertOptions> schema);
+Auto<int64_t> text_pad_in(HfConfig& config);
+void write_text_pad(const BertOptions& options, nlohmann::json& config);
 
 /// The number of classes or labels of a folder with such a head.
 Auto<int64_t> bert_classes_in(const HfConfig& config);

@@ -25,7 +25,8 @@ struct BertOptions {
   Auto<int64_t> intermediate_size;
   Auto<int64_t> embedding_size;
   int64_t segments = 2;
-  int64_t pad = 1;
+  int64_t pad = 1;         ///< of kinds whose option it is
+  Auto<int64_t> text_pad;  ///< the option of the others
   Auto<EncoderHead> head;
   Auto<int64_t> num_classes;
   HfActivation activation = HfActivation::kGelu;
@@ -70,7 +71,7 @@ struct BertKind {
   bool has_segments = true;                           ///< has token type embeddings
   bool has_relative = false;         ///< disentangled attention; absolute positions are an option
   const char* projection = nullptr;  ///< from embeddings of `embedding_size`; null: no such option
-  bool pads_embedding = false;       ///< the embedding of `pad` is not trained
+  bool pads_embedding = false;       ///< `pad` is BertOptions::pad, else text_pad
   bool skips_pads =
       false;  ///< the same, and positions count other tokens from `pad` + 1; pads have `pad`
   bool drops_attended = true;         ///< applies dropout to the attention output

@@ -62,6 +62,9 @@ void write_decoder_head(const DecoderHead& head, const std::string& prefix,
 void add_head_names(EncoderHead kind, const std::string& table, const char* untied, HfNames& names);
 
 /// `pad` of heads for classes.
+inline constexpr auto kPadOfEmbedding =
+    "The padding token: its embedding is not trained, and the head for classes reads the last "
+    "token with another id. auto: as the folder, else none.";
 inline constexpr auto kPadOfClasses =
     "Id of padding, of a head for classes: outputs are those of the last token with another id, as "
     "in transformers. auto: of the last token.";

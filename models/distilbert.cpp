@@ -45,7 +45,7 @@ class DistilBert final : public BertModel {
   static constexpr bool kGenerates = false;
 
   static Schema<BertOptions> schema() {
-    return with_bert_dropout(kDistilBertKind, bert_sizes(kDistilBertKind));
+    return with_bert_dropout(kDistilBertKind, with_text_pad(bert_sizes(kDistilBertKind)));
   }
   static bool reads(const std::string& model_type) { return model_type == "distilbert"; }
   static BertOptions from_config(HfConfig& config);
@@ -78,6 +78,7 @@ BertOptions DistilBert::from_config(HfConfig& config) {
   options.span_dropout = {config.number("qa_dropout", 0.1)};
   options.num_classes = bert_classes_in(config);
   options.problem_type = problem_type_in(config);
+  options.text_pad = text_pad_in(config);
   return options;
 }
 
@@ -86,6 +87,7 @@ void DistilBert::to_config(const BertOptions& options, const WeightShapes& shape
   config["model_type"] = "distilbert";
   const int64_t intermediate_size = options.intermediate_size.value_or(4 * options.hidden_size);
   write_hf_sizes(options, intermediate_size, kDistilBertKeys, config);
+  write_text_pad(options, config);
   config["dropout"] = options.dropout;
   config["attention_dropout"] = options.attention_dropout.value_or(options.dropout);
   config["seq_classif_dropout"] = options.head_dropout.value_or(options.dropout);

@@ -48,6 +48,12 @@ namespace {
 
 constexpr double kLlamaWeightDeviation = 0.02;
 
+torch::nn::EmbeddingOptions embedding_of(const LlamaOptions& options, int64_t vocab) {
+  const bool is_token = options.pad.value_or(vocab) < vocab;  // transformers' default may be none
+  return torch::nn::EmbeddingOptions(vocab, options.hidden_size)
+      .padding_idx(is_token ? options.pad.value : std::nullopt);
+}
+
 class LlamaBody final : public torch::nn::Module {
  public:
   LlamaBody(int64_t vocab, const LlamaOptions& options, const ModelContext& context)
@@ -57,7 +63,7 @@ class LlamaBody final : public torch::nn::Module {
         ranks_(context.tensor),
         vocab_(vocab),
         embed_tokens_(
-            register_module("embed_tokens", AdaptedEmbedding(vocab, options.hidden_size))) {
+            register_module("embed_tokens", AdaptedEmbedding(embedding_of(options, vocab)))) {
     torch::nn::ModuleList list;
     for (int64_t i = 0; i < options.num_layers; ++i) {
       blocks_.push_back(std::make_shared<LlamaBlock>(options, i, context));
@@ -174,9 +180,10 @@ class LlamaBody final : public torch::nn::Module {
   }
 
   at::Tensor embedded(const at::Tensor& tokens) const {
-    const at::Tensor x = embed_tokens_->adapted(
-        vocabulary_embedding(vocabulary(), embed_tokens_->weight, tokens, options_.tie_embeddings),
-        own_part(ranks_, tokens, 1));
+    const at::Tensor x =
+        embed_tokens_->adapted(vocabulary_embedding(vocabulary(), embed_tokens_->weight, tokens,
+                                                    options_.tie_embeddings, options_.pad.value),
+                               own_part(ranks_, tokens, 1));
     if (!options_.scale_embeddings) return with_embedding_noise(x);
     // Rounded to the type of the weight, as in transformers, where noise is added after the scale.
     const double root = std::sqrt(static_cast<double>(options_.hidden_size));
@@ -284,12 +291,15 @@ class Llama final : public LanguageModel,
       tied_head_ = net_->register_module("lm_head", TiedHead(options.hidden_size, vocab));
     }
     default_task_ = kind_.default_task(data);
+    const torch::NoGradGuard no_grad;
     for (const auto& module : net_->modules(false)) {
       if (auto* linear = module->as<torch::nn::Linear>()) {
         torch::nn::init::normal_(linear->weight, 0.0, kLlamaWeightDeviation);
         if (linear->bias.defined()) torch::nn::init::zeros_(linear->bias);
       } else if (auto* embedding = module->as<torch::nn::Embedding>()) {
         torch::nn::init::normal_(embedding->weight, 0.0, kLlamaWeightDeviation);
+        const auto pad = embedding->options.padding_idx();
+        if (pad) embedding->weight[*pad].zero_();
       }
     }
   }

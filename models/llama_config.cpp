@@ -340,6 +340,7 @@ void write_llama_options(const LlamaOptions& options, const WeightShapes& shapes
   } else {
     name += "ForCausalLM";
   }
+  config["pad_token_id"] = options.pad ? nlohmann::json(*options.pad) : nlohmann::json();
   config["model_type"] = family.model_type;
   config["architectures"] = {name};
   config["vocab_size"] = shapes.at("model.embed_tokens.weight").at(0);

@@ -216,7 +216,7 @@ Schema<LlamaOptions> LlamaOptions::schema() {
                    .renamed_from("query_norm")
                    .hint_for({"use_qk_norm"});
   kinds = with_norm_kinds(with_windows(std::move(kinds)));
-  kinds = with_decoder_head(with_tie_embeddings(std::move(kinds)));
+  kinds = with_decoder_head(with_tie_embeddings(std::move(kinds)), kPadOfEmbedding);
   return with_weights(std::move(kinds)
                           .field("moe", &Options::moe, "Mixture of experts in place of MLPs.")
                           .on_resume(Change::kImpossible)

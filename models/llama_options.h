@@ -37,6 +37,8 @@ struct EnumNames<LlamaLayerType> {
 };
 
 struct LlamaOptions {
+  static constexpr bool kPadsEmbedding = true;
+
   Auto<int64_t> vocab_size;
   Auto<int64_t> max_seq_len;
   int64_t num_layers = 4;

@@ -138,7 +138,7 @@ class ModernEmbeddings final : public torch::nn::Module {
   }
   at::Tensor forward(const at::Tensor& tokens) {
     const at::Tensor x = table_->adapted(
-        padded_vocabulary_embedding(vocabulary(), table_->weight, tokens, pad_), tokens);
+        vocabulary_embedding(vocabulary(), table_->weight, tokens, /*tied=*/false, pad_), tokens);
     return at::dropout(norm_->forward(x), dropout_, is_training());
   }
   const at::Tensor& weight() const { return table_->weight; }

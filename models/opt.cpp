@@ -165,9 +165,9 @@ class OptDecoder final : public DecoderBody {
 
  private:
   at::Tensor embedded(const at::Tensor& tokens, const at::Tensor& positions) override {
-    at::Tensor x = with_embedding_noise(
-        words_->adapted(padded_vocabulary_embedding(vocabulary(), words_->weight, tokens, pad_),
-                        own_part(ranks(), tokens, 1)));
+    at::Tensor x = with_embedding_noise(words_->adapted(
+        vocabulary_embedding(vocabulary(), words_->weight, tokens, /*tied=*/false, pad_),
+        own_part(ranks(), tokens, 1)));
     if (project_in_) x = project_in_->forward(x);
     const at::Tensor own = own_part(ranks(), positions, positions.dim() - 1);
     return x.add(positions_->forward(own.add(kOptFirstPosition)));
@@ -294,10 +294,7 @@ Schema<OptOptions> Opt::schema() {
   const auto chance = within(0.0, 1.0);
   auto sizes = with_sizes(transformer_schema<Options>("Maximum sequence length."),
                           "Features inside a block's MLP; auto: four times the hidden size.");
-  sizes = with_decoder_head(
-      with_tie_embeddings(with_opt_norms(std::move(sizes))),
-      "The padding token: its embedding is not trained, and the head for classes reads the last "
-      "token with another id. auto: as the folder, else none.");
+  sizes = with_decoder_head(with_tie_embeddings(with_opt_norms(std::move(sizes))), kPadOfEmbedding);
   return with_weights(std::move(sizes)
                           .field("dropout", &Options::dropout,
                                  "Dropout of the outputs of attention and MLP.", chance)

@@ -71,6 +71,10 @@ void read_preference_task(TrainerConfig& config, const PreferenceMethod& method,
     config.put("task.reference.type", "auto");
     config.put("task.reference.weights", "${vars.model}");
   }
+  constexpr auto kPrecompute = "precompute_ref_log_probs";
+  if (method.has_reference() && config.flag(kPrecompute)) {
+    config.set_text("task.precompute_ref_log_probs", "true", kPrecompute);
+  }
   if (method.is_unpaired()) return read_label_weights(config, keys);
   if (method.task == "simpo") set_option(config, "gamma", keys.gamma, keys.default_gamma);
   if (method.task != "orpo") {

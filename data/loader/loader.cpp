@@ -137,13 +137,6 @@ int64_t wrapped(int64_t value, int64_t size) {
   return value < size ? value : value % size;
 }
 
-/// Of samples in global batches; at least 1.
-int64_t steps_of(int64_t samples, const LoaderOptions& options) {
-  const int64_t whole = samples / options.batch;
-  return std::max<int64_t>(options.drop_last || samples % options.batch == 0 ? whole : whole + 1,
-                           1);
-}
-
 /// For an order without locality the dataset is prepared, and its cost is said.
 int64_t samples_ahead_of(const Dataset& dataset, const LoaderOptions& options) {
   if (options.shuffle && options.shuffle_block_size == 0) {
@@ -174,6 +167,11 @@ int64_t samples_ahead_of(const Dataset& dataset, const LoaderOptions& options) {
 
 }  // namespace
 
+int64_t steps_of_epoch(int64_t samples, int64_t batch, bool drop_last) {
+  const int64_t whole = samples / batch;
+  return std::max<int64_t>(drop_last || samples % batch == 0 ? whole : whole + 1, 1);
+}
+
 Loader::Loader(std::shared_ptr<const Dataset> dataset,
                std::vector<std::unique_ptr<Transform>> transforms, const LoaderOptions& options)
     : dataset_(std::move(dataset)),
@@ -190,7 +188,7 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset,
                         .length_group = options.group_by_length ? options.batch : 0,
                         .curriculum = options.curriculum,
                         .batch = options.batch,
-                        .steps_per_epoch = steps_of(ids_, options)}),
+                        .steps_per_epoch = steps_of_epoch(ids_, options.batch, options.drop_last)}),
       reads_ahead_(samples_ahead_of(*dataset_, options) > 0) {
   require_sane(options_);
   const DataShape padded = shape();
@@ -200,7 +198,7 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset,
   if (size == 0) throw DataError("the dataset holds no samples");
   samples_per_epoch_ = options_.drop_last ? size - size % options_.batch : size;
   if (samples_per_epoch_ == 0) throw_too_few(size, options_);
-  steps_per_epoch_ = steps_of(size, options_);
+  steps_per_epoch_ = steps_of_epoch(size, options_.batch, options_.drop_last);
   share_out();
   seek(0, 0);
 }

@@ -51,6 +51,9 @@ struct LoaderOptions {
   bool all_ranks = false;    ///< ShardPlan::all_ranks
 };
 
+/// Global batches of an epoch; at least 1.
+int64_t steps_of_epoch(int64_t samples, int64_t batch, bool drop_last);
+
 /// Global batches are independent of the number of workers, of the process and of the starting
 /// point: order and augmentation are functions of (seed, epoch, sample). Micro-batch a of rank r is
 /// the global batch's (a * world + r)-th, unless the end of an epoch is sliced. Not thread-safe.

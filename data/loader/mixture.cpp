@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/base/progress_text.h"
 #include "core/base/text.h"
 #include "core/recipe/number_text.h"
 #include "data/datasets/skipped_samples.h"
@@ -185,6 +186,40 @@ class SourceDraws {
   std::vector<int64_t> order_;
 };
 
+/// The draws of each source from its `first` one on.
+std::vector<SourceDraws> draws_of(const Concatenation& samples, const std::vector<int64_t>& first,
+                                  uint64_t seed, bool shuffle) {
+  std::vector<SourceDraws> sources;
+  for (size_t i = 0; i < first.size(); ++i) {
+    // Sources of equal size get different orders.
+    const uint64_t own_seed = i == 0 ? seed : SampleRng(seed, i, 0).next();
+    sources.emplace_back(samples.sources()[i]->size(), own_seed, shuffle, first[i]);
+  }
+  return sources;
+}
+
+template <class Turn>
+std::vector<int64_t> mixed_draws(const Concatenation& samples, std::vector<SourceDraws> sources,
+                                 Turn turns) {
+  std::vector<int64_t> all(static_cast<size_t>(samples.size()));
+  for (int64_t& draw : all) {
+    const size_t source = turns.next();
+    const auto [index, pass] = sources[source].next();
+    draw = samples.offset(source) + index + pass * samples.size();
+  }
+  return all;
+}
+
+/// "70 % : 30 %", to a tenth of a percent.
+std::string percentages(const std::vector<double>& parts, double whole) {
+  std::string out;
+  for (const double part : parts) {
+    const double percent = std::round(1000 * part / whole) / 10;
+    out += (out.empty() ? "" : " : ") + show_number(percent) + " %";
+  }
+  return out;
+}
+
 bool weighted(const std::vector<DataPart>& parts) {
   size_t given = 0;
   for (const DataPart& part : parts) given += part.weight.has_value() ? 1 : 0;
@@ -210,7 +245,11 @@ Mixture::Mixture(std::vector<std::shared_ptr<const Dataset>> sources,
                  const std::vector<double>& weights)
     : samples_(std::move(sources)), counts_(apportion(samples_.size(), weights)) {}
 
+Mixture::Mixture(std::vector<std::shared_ptr<const Dataset>> sources, MixtureSchedule schedule)
+    : samples_(std::move(sources)), schedule_(std::move(schedule)) {}
+
 std::string Mixture::fingerprint() const {
+  if (schedule_) return accel::text("{} as {}", samples_.fingerprint(), schedule_->identity);
   std::string proportions;
   for (const int64_t count : counts_) {
     proportions += (proportions.empty() ? "" : ":") + std::to_string(count);
@@ -218,21 +257,39 @@ std::string Mixture::fingerprint() const {
   return accel::text("{} as {}", samples_.fingerprint(), proportions);
 }
 
+std::string Mixture::proportions() const {
+  if (!schedule_) {
+    return percentages({counts_.begin(), counts_.end()}, static_cast<double>(epoch_size()));
+  }
+  std::string out;
+  for (const int64_t step : schedule_->steps()) {
+    out += (out.empty() ? "" : ", ") + percentages(schedule_->shares(step), 1) + " at step " +
+           grouped_digits(step);
+  }
+  return out;
+}
+
+ScheduledTurns Mixture::turns_of(int64_t epoch) const {
+  const std::lock_guard lock(mutex_);
+  if (!turns_ || turns_epoch_ > epoch) {
+    turns_.emplace(*schedule_, epoch_size());
+    turns_epoch_ = 0;
+  }
+  for (; turns_epoch_ < epoch; ++turns_epoch_) {
+    for (int64_t i = 0; i < epoch_size(); ++i) turns_->next();
+  }
+  return *turns_;
+}
+
 std::vector<int64_t> Mixture::draws(uint64_t seed, int64_t epoch, bool shuffle) const {
-  std::vector<SourceDraws> sources;
-  for (size_t i = 0; i < counts_.size(); ++i) {
-    // Sources of equal size get different orders.
-    const uint64_t own_seed = i == 0 ? seed : SampleRng(seed, i, 0).next();
-    sources.emplace_back(samples_.sources()[i]->size(), own_seed, shuffle, epoch * counts_[i]);
+  if (!schedule_) {
+    std::vector<int64_t> first;
+    for (const int64_t count : counts_) first.push_back(epoch * count);
+    return mixed_draws(samples_, draws_of(samples_, first, seed, shuffle), Turns(counts_));
   }
-  Turns turns(counts_);
-  std::vector<int64_t> all(static_cast<size_t>(epoch_size()));
-  for (int64_t& draw : all) {
-    const size_t source = turns.next();
-    const auto [index, pass] = sources[source].next();
-    draw = samples_.offset(source) + index + pass * size();
-  }
-  return all;
+  ScheduledTurns turns = turns_of(epoch);
+  std::vector<SourceDraws> sources = draws_of(samples_, turns.drawn(), seed, shuffle);
+  return mixed_draws(samples_, std::move(sources), std::move(turns));
 }
 
 const Concatenation* parts_of(const Dataset& dataset) {
@@ -240,23 +297,38 @@ const Concatenation* parts_of(const Dataset& dataset) {
   return dynamic_cast<const Concatenation*>(&dataset);
 }
 
-std::shared_ptr<const Dataset> combine(std::vector<DataPart> parts) {
+namespace {
+
+std::vector<std::shared_ptr<const Dataset>> take_sources(std::vector<DataPart> parts) {
   std::vector<std::shared_ptr<const Dataset>> sources;
-  std::vector<double> weights;
-  const bool mixed = weighted(parts);
   for (DataPart& part : parts) {
-    weights.push_back(part.weight.value_or(1.0));
     sources.push_back(std::move(part.dataset));
     if (sources.back()->size() == 0) {
       throw DataError(accel::text("dataset {} holds no samples", sources.size()));
     }
   }
+  return sources;
+}
+
+}  // namespace
+
+std::shared_ptr<const Dataset> combine(std::vector<DataPart> parts) {
+  std::vector<double> weights;
+  const bool mixed = weighted(parts);
+  for (const DataPart& part : parts) weights.push_back(part.weight.value_or(1.0));
+  auto sources = take_sources(std::move(parts));
   if (sources.size() == 1) return sources.front();
   require_same_shape(sources);
   if (!mixed) return std::make_shared<Concatenation>(std::move(sources));
   auto mixture = std::make_shared<Mixture>(std::move(sources), weights);
   require_draws(*mixture, weights);
   return mixture;
+}
+
+std::shared_ptr<const Dataset> combine(std::vector<DataPart> parts, MixtureSchedule schedule) {
+  auto sources = take_sources(std::move(parts));
+  require_same_shape(sources);
+  return std::make_shared<Mixture>(std::move(sources), std::move(schedule));
 }
 
 }  // namespace accel

@@ -1,13 +1,16 @@
-// Combination of datasets: concatenated, or drawn from in fixed proportions.
+// Combination of datasets: concatenated, or drawn from in proportions.
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "core/api/dataset.h"
 #include "data/datasets/skipped_samples.h"
 #include "data/loader/epoch_order.h"
+#include "data/loader/mixture_schedule.h"
 #include "data/loader/read_ahead.h"
 
 namespace accel {
@@ -58,11 +61,13 @@ struct DataPart {
 /// concatenated; entries with weights form a Mixture. Throws DataError if shapes differ, if only
 /// some entries have a weight, and if a weight is too small for one sample.
 std::shared_ptr<const Dataset> combine(std::vector<DataPart> parts);
+/// Mixes them with weights by step instead of those of the entries.
+std::shared_ptr<const Dataset> combine(std::vector<DataPart> parts, MixtureSchedule schedule);
 
-/// Draws from datasets in fixed proportions, evenly spread: any n consecutive draws hold each
-/// source's share within a few samples. An epoch has the total number of samples. A source
-/// continues where the previous epoch stopped and is reshuffled when exhausted, so that even a
-/// small weight covers a long source eventually.
+/// Draws from datasets in proportions, fixed or by step, evenly spread: any n consecutive draws
+/// hold each source's share within a few samples. An epoch has the total number of samples. A
+/// source continues where the previous epoch stopped and is reshuffled when exhausted, so that even
+/// a small weight covers a long source eventually.
 class Mixture final : public Dataset,
                       public EpochOrder,
                       public SkipsSamples,
@@ -71,6 +76,8 @@ class Mixture final : public Dataset,
  public:
   /// `weights`: positive, one per source. All sources have the same shape.
   Mixture(std::vector<std::shared_ptr<const Dataset>> sources, const std::vector<double>& weights);
+  /// Of weights by step, one of them above 0 at every step.
+  Mixture(std::vector<std::shared_ptr<const Dataset>> sources, MixtureSchedule schedule);
 
   int64_t size() const override { return samples_.size(); }
   Sample sample(int64_t index) const override { return samples_.sample(index); }
@@ -88,13 +95,22 @@ class Mixture final : public Dataset,
   int64_t epoch_size() const override { return size(); }
   std::vector<int64_t> draws(uint64_t seed, int64_t epoch, bool shuffle) const override;
 
-  /// Draws per source and epoch; the sum is epoch_size().
+  /// Draws per source and epoch; the sum is epoch_size(). Empty for weights by step.
   const std::vector<int64_t>& counts() const { return counts_; }
   const Concatenation& parts() const { return samples_; }
+  /// "70 % : 30 %", or of weights by step "90 % : 10 % at step 0, 50 % : 50 % at step 1,000".
+  std::string proportions() const;
 
  private:
+  /// The turns as of the start of an epoch.
+  ScheduledTurns turns_of(int64_t epoch) const;
+
   Concatenation samples_;
   std::vector<int64_t> counts_;
+  std::optional<MixtureSchedule> schedule_;
+  mutable std::mutex mutex_;  // guards the two below: the latest epoch whose start is known
+  mutable std::optional<ScheduledTurns> turns_;
+  mutable int64_t turns_epoch_ = 0;
 };
 
 /// The sources of a combined dataset; null for others.

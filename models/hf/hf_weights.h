@@ -81,6 +81,9 @@ struct HfNames {
   std::string tied_table = {};
   /// The inverse of `stored`, for models whose layers can have adapters.
   std::string (*loaded)(const std::string& name) = nullptr;
+  /// The last part of names of linear layers that are not quantized: transformers'
+  /// _keep_in_fp32_modules; none: "".
+  std::string unquantized = {};
 
   std::string stored_name(const std::string& name) const { return stored ? stored(name) : name; }
   std::string model_name(const std::string& name) const { return loaded ? loaded(name) : name; }

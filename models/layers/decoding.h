@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "core/api/batch.h"
+#include "core/api/model.h"
 #include "models/layers/attention_scores.h"
 
 namespace accel {
@@ -98,6 +100,25 @@ class CachedDecoder {
   virtual int64_t longest() const = 0;
   /// Whether rows of a cache may differ in length.
   virtual bool supports_ragged_rows() const = 0;
+};
+
+/// Implemented by cached decoders of several sources, each of which has rows of the cache.
+class DecodesSources {
+ public:
+  virtual ~DecodesSources() = default;
+  /// The source of each row of the next passes; of a single one also where they have more rows.
+  virtual void select_sources(std::span<const int64_t> sources) = 0;
+  /// Frees what is kept of a source that no row will have again.
+  virtual void forget_source(int64_t source) = 0;
+};
+
+/// Implemented by encoder-decoders whose sources may be decoded together.
+class EncodesSources {
+ public:
+  virtual ~EncodesSources() = default;
+  /// As EncoderDecoder::decoder_of(), a DecodesSources. A source is encoded, by itself, when it is
+  /// first selected.
+  virtual std::unique_ptr<LanguageModel> decoder_of_sources(std::vector<at::Tensor> sources) = 0;
 };
 
 }  // namespace accel

@@ -72,18 +72,13 @@ at::Tensor rows_of_vocabulary(const DividedVocabulary& vocabulary, const at::Ten
 }  // namespace
 
 at::Tensor vocabulary_embedding(const DividedVocabulary& vocabulary, const at::Tensor& table,
-                                const at::Tensor& tokens, bool tied) {
-  return rows_of_vocabulary(vocabulary, table, tokens, [&](const at::Tensor& rows) {
-    return tied ? tied_embedding(table, rows) : at::embedding(table, rows);
-  });
-}
-
-at::Tensor padded_vocabulary_embedding(const DividedVocabulary& vocabulary, const at::Tensor& table,
-                                       const at::Tensor& tokens, std::optional<int64_t> padding) {
+                                const at::Tensor& tokens, bool tied,
+                                std::optional<int64_t> padding) {
   const int64_t row = padding.value_or(-1) - vocabulary.first();
   const bool is_own = padding && row >= 0 && row < table.size(0);
+  const int64_t untrained = is_own ? row : -1;
   return rows_of_vocabulary(vocabulary, table, tokens, [&](const at::Tensor& rows) {
-    return at::embedding(table, rows, is_own ? row : -1);
+    return tied ? tied_embedding(table, rows, untrained) : at::embedding(table, rows, untrained);
   });
 }
 

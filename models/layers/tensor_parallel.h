@@ -54,13 +54,11 @@ at::Tensor residual_dropout(const TensorRanksPtr& ranks, const at::Tensor& x, do
 
 /// tokens [batch, length] to [batch, length, width], rows of `table`, of which this rank has those
 /// of the vocabulary (TensorStyle::kEmbeddingRowwise): this rank's part of the sequence. `tied`:
-/// the table is also the output head, see tied_embedding().
+/// the table is also the output head, see tied_embedding(). The row of the token `padding` gets no
+/// gradient from tokens; null: none.
 at::Tensor vocabulary_embedding(const DividedVocabulary& vocabulary, const at::Tensor& table,
-                                const at::Tensor& tokens, bool tied);
-
-/// The same of a table whose row for the token `padding` gets no gradient; null: none.
-at::Tensor padded_vocabulary_embedding(const DividedVocabulary& vocabulary, const at::Tensor& table,
-                                       const at::Tensor& tokens, std::optional<int64_t> padding);
+                                const at::Tensor& tokens, bool tied,
+                                std::optional<int64_t> padding = {});
 
 /// The logits of all ranks, [..., vocab], from what LanguageModel::hidden() returns and this rank's
 /// rows of the head.

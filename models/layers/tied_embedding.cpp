@@ -80,9 +80,11 @@ WaitingRowsPtr waiting_rows(const at::Tensor& table) {
 class LookUp final : public torch::autograd::Function<LookUp> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& table,
-                            const at::Tensor& tokens, const WaitingRowsPtr& waiting) {
+                            const at::Tensor& tokens, int64_t padding,
+                            const WaitingRowsPtr& waiting) {
     context->save_for_backward({tokens});
     context->saved_data["vocab"] = table.size(0);
+    context->saved_data["padding"] = padding;
     context->saved_data["waiting"] = at::IValue::make_capsule(waiting);
     return at::embedding(table, tokens);
   }
@@ -92,20 +94,21 @@ class LookUp final : public torch::autograd::Function<LookUp> {
     const auto waiting = context->saved_data["waiting"].toCapsule();
     static_cast<WaitingRows&>(*waiting).add(at::embedding_sparse_backward(
         gradients[0], context->get_saved_variables()[0], context->saved_data["vocab"].toInt(),
-        /*padding_idx=*/-1, /*scale_grad_by_freq=*/false));
-    return {at::Tensor(), at::Tensor(), at::Tensor()};
+        context->saved_data["padding"].toInt(), /*scale_grad_by_freq=*/false));
+    return {at::Tensor(), at::Tensor(), at::Tensor(), at::Tensor()};
   }
 };
 
 }  // namespace
 
-at::Tensor tied_embedding(const at::Tensor& table, const at::Tensor& tokens) {
+at::Tensor tied_embedding(const at::Tensor& table, const at::Tensor& tokens, int64_t padding) {
   // For memory estimates: the rows are negligible beside the table.
   if (fakes_fused()) return at::embedding(table.detach(), tokens).requires_grad_();
   const bool joins = kernels() == Kernels::kFused && table.is_cpu() && table.is_leaf() &&
                      table.requires_grad() && at::GradMode::is_enabled();
   const WaitingRowsPtr waiting = joins ? waiting_rows(table) : nullptr;
-  return waiting ? LookUp::apply(table, tokens, waiting) : at::embedding(table, tokens);
+  return waiting ? LookUp::apply(table, tokens, padding, waiting)
+                 : at::embedding(table, tokens, padding);
 }
 
 }  // namespace accel

@@ -52,6 +52,7 @@ std::vector<NamedLinear> quantizable_layers(Model& model, const HfNames& names) 
     if (std::any_of(names.heads.begin(), names.heads.end(), is_head)) continue;
     if (item.key() == "lm_head" || item.key() == "score") continue;
     if (names.module.fused && names.module.fused(weight)) continue;
+    if (!names.unquantized.empty() && item.key().ends_with("." + names.unquantized)) continue;
     out.push_back({item.key(), layer});
   }
   return out;

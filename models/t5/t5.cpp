@@ -2,9 +2,13 @@
 // encoder-decoder for the task seq2seq. Parameter names are Hugging Face's.
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/constant_pad_nd.h>
 #include <torch/nn/init.h>
 
+#include <algorithm>
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -57,9 +61,9 @@ class T5Net final : public torch::nn::Module {
   at::Tensor decode(const at::Tensor& tokens, const at::Tensor& source, const at::Tensor& visible) {
     return head_input(decoder_->decode(embedded(tokens), source, visible));
   }
-  /// Of the next tokens of targets of one source.
+  /// Of the next tokens of targets.
   at::Tensor decode_next(const at::Tensor& tokens, KeyValueCache& seen, SourceCache& known,
-                         const at::Tensor& source) {
+                         const T5Source& source) {
     return head_input(
         decoder_->decode_next(embedded(tokens), seen.positions(tokens), seen, known, source));
   }
@@ -98,20 +102,28 @@ at::Tensor visible_in(const Batch& batch) {
       .lt(batch.lengths.unsqueeze(1));
 }
 
-/// The decoder of one source, of a model that outlives it.
-class T5Decoder final : public LanguageModel, public CachedDecoder, public TensorParallel {
+/// The decoder of sources, of a model that outlives it.
+class T5Decoder final : public LanguageModel,
+                        public CachedDecoder,
+                        public DecodesSources,
+                        public TensorParallel {
  public:
-  T5Decoder(const TensorParallel& model, std::shared_ptr<T5Net> net, at::Tensor source)
-      : model_(model), net_(std::move(net)), source_(std::move(source)) {}
+  T5Decoder(const TensorParallel& model, std::shared_ptr<T5Net> net,
+            std::vector<at::Tensor> sources)
+      : model_(model), net_(std::move(net)), sources_(std::move(sources)) {}
 
   at::Tensor forward(const at::Tensor& tokens) override {
     return vocabulary_logits(vocabulary(), hidden(tokens), head_weight());
   }
   TensorPlan tensor_plan(int64_t ranks) const override { return model_.tensor_plan(ranks); }
   DividedVocabulary vocabulary() const override { return net_->vocabulary(); }
-  at::Tensor hidden(const at::Tensor& tokens) override { return net_->decode(tokens, source_, {}); }
+  at::Tensor hidden(const at::Tensor& tokens) override {
+    return net_->decode(tokens, encoded(rows_.front()).hidden, {});
+  }
   at::Tensor hidden_next(const at::Tensor& tokens, KeyValueCache& cache) override {
-    return net_->decode_next(tokens, cache, known_, source_);
+    if (rows_.size() > 1) return net_->decode_next(tokens, cache, joined_, {{}, joined_bias_});
+    Encoded& source = encoded(rows_.front());
+    return net_->decode_next(tokens, cache, source.known, {source.hidden});
   }
   at::Tensor head_weight() override { return net_->head_weight(); }
   torch::nn::Module& module() override { return *net_; }
@@ -119,14 +131,59 @@ class T5Decoder final : public LanguageModel, public CachedDecoder, public Tenso
   int64_t longest() const override { return 0; }
   bool supports_ragged_rows() const override { return true; }
 
+  void select_sources(std::span<const int64_t> sources) override {
+    if (std::equal(sources.begin(), sources.end(), rows_.begin(), rows_.end())) return;
+    rows_.assign(sources.begin(), sources.end());
+    if (rows_.size() > 1) join();
+  }
+  void forget_source(int64_t source) override { encoded_.erase(source); }
+
  private:
+  struct Encoded {
+    at::Tensor hidden;  ///< [1, length, hidden_size]
+    SourceCache known = {};
+  };
+
+  Encoded& encoded(int64_t source) {
+    const auto found = encoded_.find(source);
+    if (found != encoded_.end()) return found->second;
+    const at::Tensor tokens = sources_[static_cast<size_t>(source)].unsqueeze(0);
+    return encoded_.emplace(source, Encoded{net_->encode(tokens, {})}).first->second;
+  }
+
+  /// The keys and values of all rows' sources, which single passes have computed, with padding.
+  void join() {
+    std::vector<int64_t> lengths;
+    for (const int64_t row : rows_) lengths.push_back(encoded(row).hidden.size(1));
+    const int64_t longest = *std::max_element(lengths.begin(), lengths.end());
+    const auto padded = [&](at::Tensor SourceKeys::*part, size_t layer) {
+      std::vector<at::Tensor> all;
+      for (const int64_t row : rows_) {
+        const at::Tensor& own = encoded(row).known.at(layer).*part;
+        all.push_back(at::constant_pad_nd(own, {0, 0, 0, longest - own.size(2)}));
+      }
+      return at::cat(all);
+    };
+    joined_.resize(encoded(rows_.front()).known.size());
+    for (size_t i = 0; i < joined_.size(); ++i) {
+      joined_[i] = {padded(&SourceKeys::key, i), padded(&SourceKeys::value, i)};
+    }
+    joined_bias_ = bias_of_lengths(lengths, joined_.front().key.device());
+  }
+
   const TensorParallel& model_;
   std::shared_ptr<T5Net> net_;
-  at::Tensor source_;  ///< [1, length, hidden_size]
-  SourceCache known_;
+  std::vector<at::Tensor> sources_;  ///< int64 [length]
+  std::map<int64_t, Encoded> encoded_;
+  std::vector<int64_t> rows_ = {0};
+  SourceCache joined_;  ///< of several rows
+  at::Tensor joined_bias_;
 };
 
-class T5 final : public EncoderDecoder, public TensorParallel, public InputSpec {
+class T5 final : public EncoderDecoder,
+                 public EncodesSources,
+                 public TensorParallel,
+                 public InputSpec {
  public:
   static constexpr auto kName = kT5;
   static constexpr auto kSummary =
@@ -174,7 +231,10 @@ class T5 final : public EncoderDecoder, public TensorParallel, public InputSpec 
   DividedVocabulary vocabulary() const override { return net_->vocabulary(); }
   int64_t start_token() const override { return start_; }
   std::unique_ptr<LanguageModel> decoder_of(const at::Tensor& source) override {
-    return std::make_unique<T5Decoder>(*this, net_, net_->encode(source.unsqueeze(0), {}));
+    return decoder_of_sources({source});
+  }
+  std::unique_ptr<LanguageModel> decoder_of_sources(std::vector<at::Tensor> sources) override {
+    return std::make_unique<T5Decoder>(*this, net_, std::move(sources));
   }
   torch::nn::Module& module() override { return *net_; }
   const char* default_task() const override { return "seq2seq"; }

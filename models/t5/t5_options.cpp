@@ -265,6 +265,7 @@ HfNames T5Options::names() const {
                 "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"};
   out.stored = &stored_t5_name;
   out.loaded = &loaded_t5_name;
+  out.unquantized = "wo";
   out.module = {.name = &stored_t5_name, .later = {{"relative_attention_bias", "o"}}};
   if (!tie_embeddings) return out;
   out.tied_table = kSharedTable;

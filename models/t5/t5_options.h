@@ -9,6 +9,7 @@
 #include "models/hf/hf_options.h"
 #include "models/layers/activations.h"
 #include "models/lora/lora_options.h"
+#include "models/quantized/quantization_options.h"
 
 namespace accel {
 
@@ -31,6 +32,7 @@ struct T5Options {
   double dropout = 0.0;
   double initializer_factor = 1.0;
   LoraOptions lora;
+  QuantizationOptions quantization;
   FilePath weights;
 
   int64_t decoder_layers() const { return num_decoder_layers.value_or(num_layers); }

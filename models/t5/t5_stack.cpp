@@ -4,6 +4,7 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/dropout.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/tensor.h>
 #include <ATen/ops/where.h>
 #include <torch/nn/init.h>
 #include <torch/nn/modules/container/modulelist.h>
@@ -65,6 +66,12 @@ at::Tensor bias_of_source(const at::Tensor& visible) {
 }
 
 }  // namespace
+
+at::Tensor bias_of_lengths(const std::vector<int64_t>& lengths, at::Device device) {
+  const at::Tensor sizes = at::tensor(lengths, at::kLong).to(device).unsqueeze(1);
+  const int64_t longest = *std::max_element(lengths.begin(), lengths.end());
+  return bias_of_source(at::arange(longest, sizes.options()).unsqueeze(0).lt(sizes));
+}
 
 T5Norm::T5Norm(const T5Options& options) : epsilon_(options.norm_eps) {
   weight_ =
@@ -242,9 +249,10 @@ at::Tensor T5Stack::decode(const at::Tensor& x, const at::Tensor& source,
 }
 
 at::Tensor T5Stack::decode_next(const at::Tensor& x, const at::Tensor& positions,
-                                KeyValueCache& seen, SourceCache& known, const at::Tensor& source) {
+                                KeyValueCache& seen, SourceCache& known, const T5Source& source) {
   const int64_t keys = positions.max().item<int64_t>() + 1;
-  const T5Pass pass{position_bias(positions, keys), enter(ranks_, source), {}};
+  const at::Tensor hidden = source.hidden.defined() ? enter(ranks_, source.hidden) : source.hidden;
+  const T5Pass pass{position_bias(positions, keys), hidden, source.bias};
   known.resize(blocks_.size());
   at::Tensor y = dropped(x);
   for (size_t i = 0; i < blocks_.size(); ++i) {

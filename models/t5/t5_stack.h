@@ -97,6 +97,15 @@ class T5Block final : public torch::nn::Module, public Block {
 /// The decoder's cached source in all layers.
 using SourceCache = std::vector<SourceKeys>;
 
+/// What a decoder reads besides its targets.
+struct T5Source {
+  at::Tensor hidden;     ///< of the encoder; undefined where all keys are known
+  at::Tensor bias = {};  ///< of cross-attention; undefined: all tokens are visible
+};
+
+/// -inf for the padding of sources, [batch, 1, 1, length], by their lengths.
+at::Tensor bias_of_lengths(const std::vector<int64_t>& lengths, at::Device device);
+
 /// Blocks, their table of relative positions, and the last norm.
 class T5Stack final : public torch::nn::Module {
  public:
@@ -108,9 +117,9 @@ class T5Stack final : public torch::nn::Module {
   /// The decoder of whole targets. `source`: the output of encode().
   at::Tensor decode(const at::Tensor& x, const at::Tensor& source, const at::Tensor& visible);
   /// Of tokens at `positions` [tokens] or [batch, tokens] that follow those in `seen`, to which it
-  /// adds them. `known` has one entry for each layer. Sources have no padding.
+  /// adds them. `known` has one entry for each layer, filled from `source` by the first pass.
   at::Tensor decode_next(const at::Tensor& x, const at::Tensor& positions, KeyValueCache& seen,
-                         SourceCache& known, const at::Tensor& source);
+                         SourceCache& known, const T5Source& source);
 
  private:
   at::Tensor position_bias(const at::Tensor& positions, int64_t keys);

@@ -221,7 +221,7 @@ def write_data(folder, class_name):
         side = 64 if "ResNet" in class_name else VIT["image_size"]  # a norm over few numbers doubts each of them
         inputs = random.standard_normal((STEPS * BATCH, 3, side, side), dtype=np.float32)
     else:
-        inputs = random.integers(1, VOCAB, (STEPS * BATCH, LENGTH))  # 0 is BERT's fill, which transformers never trains
+        inputs = random.integers(0, VOCAB, (STEPS * BATCH, LENGTH))  # with padding tokens among them, whose embedding has no gradient
     if "QuestionAnswering" in class_name:
         targets = np.sort(random.integers(0, LENGTH, (STEPS * BATCH, 1, 2)), axis=2)
     elif "Classification" in class_name:

@@ -18,7 +18,9 @@ from pathlib import Path
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 
+import peft
 import sacrebleu
+import safetensors.torch
 import torch
 import transformers
 from rouge_score import rouge_scorer
@@ -235,12 +237,44 @@ def check(binary, folder, name):
     print(f"{name}: {STEPS} losses within {worst}, exported and loaded, the same texts and scores")
 
 
+def check_quantized(binary, folder):
+    """Weights in 4 bits with an adapter, against transformers, peft and bitsandbytes: all linear layers but `wo` and the head."""
+    tokenizer = write_tokenizer(folder / "theirs")
+    pairs, _ = write_texts(folder)
+    torch.manual_seed(7)
+    config = transformers.T5Config(**{**SMALL, "d_model": 64, "d_kv": 16, "d_ff": 128}, vocab_size=len(tokenizer))
+    transformers.T5ForConditionalGeneration(config).save_pretrained(folder / "theirs")
+    base = transformers.T5ForConditionalGeneration.from_pretrained(
+        folder / "theirs", dtype=torch.float32, device_map="cpu",
+        quantization_config=transformers.BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4"))
+    theirs = peft.get_peft_model(base, peft.LoraConfig(r=4, lora_alpha=6, target_modules=["q", "v", "wo"],
+                                                       init_lora_weights=False))
+    theirs.save_pretrained(folder / "adapter")
+    more = "weights: theirs, quantization: {type: nf4}, lora: {adapter: adapter}}"
+    recipe = RECIPE.replace("weights: theirs}", more).replace("predict_with_generate: true, generation_num_beams: 3, "
+                                                              "generation_max_length: 15", "")
+    (folder / "job.yaml").write_text(recipe)
+    accel_run(binary, folder, "job.yaml")
+    stored = safetensors.torch.load_file(next(folder.glob("runs/job/checkpoints/*/model.safetensors")))
+    packed = {name.removesuffix(".absmax") for name in stored if name.endswith(".absmax")}
+    state = base.state_dict()
+    wanted = {name.removesuffix(".absmax").replace("base_layer.", "") for name in state if name.endswith(".absmax")}
+    assert {name.replace("base_layer.", "") for name in packed} == wanted, packed ^ wanted
+    losses = [line["loss"] for line in events_of(folder / "runs/job") if "loss_bits" in line]
+    worst = apart(losses, train(theirs, tokenizer, pairs))
+    assert worst < 1e-3, worst
+    print(f"quantized: {len(packed)} weights in nf4, {STEPS} losses within {worst:.1e}")
+
+
 def main():
     binary = Path(sys.argv[1]).resolve()
     torch.set_num_threads(1)
-    for name in sys.argv[2:] or CASES:
+    for name in sys.argv[2:] or [*CASES, "quantized"]:
         with tempfile.TemporaryDirectory() as folder:
-            check(binary, Path(folder), name)
+            if name == "quantized":
+                check_quantized(binary, Path(folder))
+            else:
+                check(binary, Path(folder), name)
 
 
 if __name__ == "__main__":

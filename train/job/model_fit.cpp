@@ -12,6 +12,7 @@
 #include "models/lora/lora.h"
 #include "models/lora/lora_folder.h"
 #include "train/tasks/model_needs.h"
+#include "train/tasks/reference_model.h"
 
 namespace accel {
 namespace {
@@ -168,6 +169,35 @@ void check_adapter_reference(const Job& job) {
   }
 }
 
+/// Scores of the reference are by sample, and those of mismatched answers by micro-batch.
+void check_precomputed_reference(const Job& job) {
+  const auto* task = dynamic_cast<const PrecomputesReference*>(job.task.get());
+  if (!task || !task->precomputes_reference()) return;
+  const auto refuse = [&](const std::string& message, std::string hint) {
+    refuse_at(job, "task.precompute_ref_log_probs", message, std::move(hint));
+  };
+  if (!job.recipe.data.transform.empty()) {
+    refuse(
+        "'precompute_ref_log_probs' scores each sample once, but 'data.transform' changes samples "
+        "in each epoch",
+        "leave one of the two out");
+  }
+  if (!task->mismatches_answers()) return;
+  const TrainSection& train = job.recipe.train;
+  if (job.length.total_steps == 0) {
+    refuse(
+        "'precompute_ref_log_probs' of the loss 'kto' scores the answers of each micro-batch of "
+        "the run, which has no known number of steps",
+        "give 'train.until' in steps or epochs, or use 'loss_type: apo_zero_unpaired'");
+  }
+  if (!train.micro_batch && !train.gradient_accumulation_steps) {
+    refuse(
+        "'precompute_ref_log_probs' of the loss 'kto' scores the answers of each micro-batch, "
+        "which an automatic 'micro_batch' may change",
+        "set 'train.micro_batch', or use 'loss_type: apo_zero_unpaired'");
+  }
+}
+
 }  // namespace
 
 void check_task_fits(const Job& job) {
@@ -175,6 +205,7 @@ void check_task_fits(const Job& job) {
   check_embedding_noise(job);
   check_compared_samples(job);
   check_adapter_reference(job);
+  check_precomputed_reference(job);
   const std::string& task = job.recipe.task.type;
   const auto demand = std::find_if(kTaskDemands.begin(), kTaskDemands.end(),
                                    [&](const TaskDemand& item) { return item.task == task; });

@@ -11,6 +11,7 @@
 #include "data/loader/mixture.h"
 #include "data/loader/row_choice.h"
 #include "data/loader/selected_samples.h"
+#include "train/job/mixture_points.h"
 
 namespace accel {
 namespace {
@@ -20,7 +21,7 @@ struct OpenedSource {
   std::string type;
   std::shared_ptr<Dataset> dataset;
   std::optional<std::vector<int64_t>> rows;  ///< selected samples; none: all
-  std::optional<double> weight;
+  std::optional<MixtureWeight> weight;
 
   int64_t size() const { return rows ? static_cast<int64_t>(rows->size()) : dataset->size(); }
 };
@@ -61,14 +62,33 @@ void fit(const OpenedSource& source, const std::string& prefix, std::string& val
   for (const std::string& note : fitted->fitted_notes()) notes.push_back(prefix + note);
 }
 
-std::shared_ptr<const Dataset> combined(std::vector<OpenedSource> sources, bool weighted) {
+std::vector<DataPart> parts_of_sources(std::vector<OpenedSource> sources, bool weighted) {
   std::vector<DataPart> parts;
   for (OpenedSource& source : sources) {
     std::shared_ptr<const Dataset> dataset = std::move(source.dataset);
     if (source.rows) dataset = select_samples(std::move(dataset), std::move(*source.rows));
-    parts.push_back({std::move(dataset), weighted ? source.weight : std::nullopt});
+    std::optional<double> weight;
+    if (weighted && source.weight) weight = source.weight->constant();
+    parts.push_back({std::move(dataset), weight});
   }
-  return combine(std::move(parts));
+  return parts;
+}
+
+std::shared_ptr<const Dataset> combined(std::vector<OpenedSource> sources, bool weighted) {
+  return combine(parts_of_sources(std::move(sources), weighted));
+}
+
+std::shared_ptr<const Dataset> combined_for_training(const Job& job,
+                                                     std::vector<OpenedSource> sources) {
+  std::vector<std::optional<MixtureWeight>> weights;
+  int64_t samples = 0;
+  for (const OpenedSource& source : sources) {
+    weights.push_back(source.weight);
+    samples += source.size();
+  }
+  const std::optional<MixtureSchedule> schedule = mixture_schedule(job, weights, samples);
+  if (!schedule) return combined(std::move(sources), /*weighted=*/true);
+  return combine(parts_of_sources(std::move(sources), /*weighted=*/true), *schedule);
 }
 
 /// Held-out samples of each source.
@@ -149,7 +169,7 @@ OpenedData open_training_data(const Job& job) {
   }
   out.fitted = job.fitted_values;
   for (const OpenedSource& source : sources) fit(source, "", out.fitted, out.notes);
-  out.train = combined(std::move(sources), /*weighted=*/true);
+  out.train = combined_for_training(job, std::move(sources));
   if (!eval.empty()) out.eval = combined(std::move(eval), /*weighted=*/false);
   return out;
 }

@@ -11,6 +11,7 @@
 #include "core/base/text.h"
 #include "core/recipe/number_text.h"
 #include "data/datasets/skipped_samples.h"
+#include "data/loader/mixture.h"
 #include "kernels/choice.h"
 #include "train/callbacks/continuation.h"
 #include "train/job/build_expert_parallel.h"
@@ -60,6 +61,9 @@ std::string data_text(const Job& job) {
   std::string text = grouped_digits(job.train_samples) + " samples " + to_string(job.data.input);
   if (job.eval_loader) text += ", eval " + grouped_digits(job.eval_samples);
   if (!job.held_out.empty()) text += ", held out " + job.held_out;
+  if (const auto* mixture = dynamic_cast<const Mixture*>(&job.train_loader->dataset())) {
+    text += ", mixed " + mixture->proportions();
+  }
   const int64_t skipped = left_out(job.train_loader->dataset());
   if (skipped > 0) text += ", " + grouped_digits(skipped) + " skipped";
   return text;

@@ -16,16 +16,37 @@
 namespace accel {
 namespace {
 
-/// The reason when another seed changes synthetic data; else "".
-std::string seed_reason(const Job& job, const std::vector<RecipeChange>& changes) {
-  const auto seed = std::find_if(changes.begin(), changes.end(),
-                                 [](const RecipeChange& change) { return change.key == "seed"; });
+/// An option outside `data` on which the training data depend.
+struct DataReason {
+  std::string text;  ///< what has changed; "" for nothing
+  std::string hint = "restore the old data";
+};
+
+DataReason data_reason(const Job& job, const std::vector<RecipeChange>& changes) {
+  const auto change_of = [&](const char* key) {
+    return std::find_if(changes.begin(), changes.end(),
+                        [&](const RecipeChange& change) { return change.key == key; });
+  };
   const auto& datasets = job.recipe.data.train.parts;
+  const auto seed = change_of("seed"), until = change_of("train.until");
   const bool drawn = std::any_of(datasets.begin(), datasets.end(), [](const DatasetPart& part) {
     return part.component.type.starts_with("synthetic/");
   });
-  if (seed == changes.end() || !drawn) return {};
-  return text(": synthetic data depends on 'seed', which was {} and is {}", seed->then, seed->now);
+  if (seed != changes.end() && drawn) {
+    return {.text = text(": synthetic data depends on 'seed', which was {} and is {}", seed->then,
+                         seed->now),
+            .hint = "keep the seed"};
+  }
+  const bool in_percent = std::any_of(
+      datasets.begin(), datasets.end(),
+      [](const DatasetPart& part) { return part.extra.weight && part.extra.weight->in_percent(); });
+  if (until != changes.end() && in_percent) {
+    return {.text = text(": a 'weight' has points in percent of 'train.until', which was {} and is "
+                         "{}",
+                         until->then, until->now),
+            .hint = "keep 'train.until', or write the points in steps"};
+  }
+  return {};
 }
 
 void check_same_data(const Job& job, const TrainState& state,
@@ -36,10 +57,9 @@ void check_same_data(const Job& job, const TrainState& state,
   for (const std::string& key : allowed) {
     if (key == "data" || key.starts_with("data.")) return;
   }
-  const std::string seed = seed_reason(job, changes);
-  throw CheckpointError(
-      "the training data has changed since the checkpoint" + seed,
-      text("{}, or add --allow data", seed.empty() ? "restore the old data" : "keep the seed"));
+  const DataReason reason = data_reason(job, changes);
+  throw CheckpointError("the training data has changed since the checkpoint" + reason.text,
+                        text("{}, or add --allow data", reason.hint));
 }
 
 /// When the batch grows with the number of ranks, another number changes the steps per epoch.

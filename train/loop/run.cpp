@@ -28,6 +28,7 @@
 #include "train/job/torch_setup.h"
 #include "train/loop/changed_state.h"
 #include "train/loop/deadline.h"
+#include "train/loop/precompute_reference.h"
 #include "train/loop/report.h"
 #include "train/loop/resumable.h"
 #include "train/loop/run_folder.h"
@@ -362,6 +363,7 @@ void start_run(Job& job, const RunRequest& request, OpenRun& run) {
   if (fs::is_directory(run.dir + "/logs", ignored)) {
     log_to_file(run.dir + "/logs/rank-" + std::to_string(job.rank) + ".log");
   }
+  precompute_reference(job, run.state, run.dir);
 }
 
 /// Whether the job may be started again unchanged after the error.

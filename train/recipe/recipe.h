@@ -37,6 +37,7 @@ struct LoaderSection {
   std::optional<int64_t> shuffle_block_size;
   bool group_by_length = false;
   CurriculumSection curriculum;
+  MixtureCurve mixture = MixtureCurve::kLinear;
   bool drop_last = false;
   bool even_batches = false;
   bool split_batches = true;

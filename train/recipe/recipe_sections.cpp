@@ -172,7 +172,38 @@ void check_split(const SplitSection& section, const Node& node, Reading& reading
   if (!section.group.empty()) refuse("group");
 }
 
+bool has_schedule(const DatasetParts& parts) {
+  return std::any_of(parts.parts.begin(), parts.parts.end(), [](const DatasetPart& part) {
+    return part.extra.weight && part.extra.weight->is_schedule;
+  });
+}
+
+/// By value, as above.
+void check_mixture(const DataSection& section, const Node& node, Reading& reading) {
+  const auto at = [&](const char* key) {
+    const Node::Entry* loader = node.find("loader");
+    const Node::Entry* entry = loader ? loader->node.find(key) : nullptr;
+    return entry ? entry->node.where : node.where;
+  };
+  if (has_schedule(section.eval)) {
+    reading.problems.error(node.find("eval")->node.where,
+                           "'weight' of eval data changes over the run, but an evaluation has no "
+                           "steps",
+                           "give each dataset of 'eval' a number");
+  }
+  if (!has_schedule(section.train)) {
+    if (section.loader.mixture == MixtureCurve::kLinear) return;
+    reading.problems.error(at("mixture"), "'mixture' has no effect: no 'weight' has several points",
+                           "write points, such as 'weight: {0: 1, 50%: 0.2}', or leave it out");
+  } else if (section.loader.group_by_length) {
+    reading.problems.error(at("group_by_length"),
+                           "'group_by_length' moves samples to other steps than those of 'weight'",
+                           "leave it out, or give each dataset a 'weight' that is a number");
+  }
+}
+
 void check_data(const DataSection& section, const Node& node, Reading& reading) {
+  check_mixture(section, node, reading);
   if (section.eval.parts.empty() || !section.split.eval) return;
   reading.problems.error(node.find("split")->where, "'split' and 'eval' exclude each other",
                          "'split' draws eval data from 'train': leave one of the two out");
@@ -227,6 +258,9 @@ Schema<LoaderSection> LoaderSection::schema() {
              "Draw from the easiest samples first, from a share that grows to all of them "
              "(Platanios et al., 2019).")
       .hint_for({"curriculum_learning"})
+      .field("mixture", &LoaderSection::mixture,
+             "Weights of datasets between the points of their `weight`: `linear` moves from one to "
+             "the next, `stages` keeps each until the next point.")
       .field("drop_last", &LoaderSection::drop_last, "Drop an epoch's last, short batch.")
       .hint_for({"dataloader_drop_last"})
       .field("even_batches", &LoaderSection::even_batches,

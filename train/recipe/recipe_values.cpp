@@ -34,11 +34,23 @@ std::string to_string(const Expectation& expectation) {
   return {};
 }
 
+namespace {
+
+/// Of a constant; the points of a schedule are checked when they are read.
+Rule<MixtureWeight> more_than_nothing() {
+  return {[](const MixtureWeight& v) { return v.is_schedule || v.constant() > 0; }, "more than 0",
+          ""};
+}
+
+}  // namespace
+
 Schema<MixturePart> MixturePart::schema() {
   return Schema<MixturePart>()
       .field("weight", &MixturePart::weight,
-             "Share of this dataset in the samples; none: each sample once per epoch.",
-             if_given<std::optional>(more_than(0.0)))
+             "Share of this dataset in the samples; none: each sample once per epoch. Of training "
+             "data also a share that changes over the run: weights at points in steps, epochs or "
+             "percent of the run, such as `{0: 1, 50%: 0.2}`; see `data.loader.mixture`.",
+             if_given<std::optional>(more_than_nothing()))
       .field("limit", &MixturePart::limit,
              "Maximum number of samples, drawn from all by the seed of the recipe, by class in "
              "proportion where there are classes.",

@@ -8,6 +8,7 @@
 #include "core/recipe/registry.h"
 #include "core/recipe/wrapped.h"
 #include "parallel/shared_memory/cpu_backend.h"
+#include "train/recipe/mixture_weight.h"
 
 namespace accel {
 
@@ -82,7 +83,7 @@ std::string to_string(const Expectation& expectation);
 
 /// Keys besides a dataset's own.
 struct MixturePart {
-  std::optional<double> weight;
+  std::optional<MixtureWeight> weight;
   std::optional<int64_t> limit;
   std::optional<int64_t> head;
   static Schema<MixturePart> schema();

@@ -1,4 +1,5 @@
 // Direct preference optimization (Rafailov et al., 2023) and its variants.
+#include <ATen/ops/cat.h>
 #include <ATen/ops/stack.h>
 
 #include <string>
@@ -31,6 +32,7 @@ struct DpoOptions : DpoLossOptions {
   Auto<Ref<Model>> reference;
   double sft_weight = 0;
   bool dropout = false;
+  bool precompute_ref_log_probs = false;
 };
 
 void check_options(const DpoOptions& options, const Node& node, Reading& reading) {
@@ -51,7 +53,10 @@ void check_options(const DpoOptions& options, const Node& node, Reading& reading
   if (options.reference) want_trained_weights(*options.reference, "reference", node, reading);
 }
 
-class Dpo final : public PreferenceTask, public AdapterReference, public WholeSequences {
+class Dpo final : public PreferenceTask,
+                  public AdapterReference,
+                  public WholeSequences,
+                  public PrecomputesReference {
  public:
   static constexpr auto kName = "dpo";
   static constexpr auto kSummary =
@@ -64,15 +69,35 @@ class Dpo final : public PreferenceTask, public AdapterReference, public WholeSe
   Dpo(const DpoOptions& options, const TaskContext& context)
       : PreferenceTask(kName, context, options.dropout),
         options_(options),
-        reference_(options.reference, context) {}
+        reference_(options.reference, context, options.precompute_ref_log_probs) {}
 
   std::vector<TaskModel> models() override { return reference_.models(); }
   bool uses_adapter_reference() const override { return reference_.is_adapter_off(); }
 
+  bool precomputes_reference() const override { return reference_.precomputes(); }
+  Model* reference_model() override { return reference_.model(); }
+  at::Tensor reference_rows(Model& trained, const Batch& batch) override {
+    const at::Tensor scores = reference_.log_probs(kName, trained, pair_rows(batch));
+    return at::stack(scores.chunk(kPairSize), 1);
+  }
+  void set_reference(ReferenceScores train, ReferenceScores eval) override {
+    reference_.set(std::move(train), std::move(eval));
+  }
+  double step(StepContext& context) override {
+    reference_.use_eval(false);
+    return PreferenceTask::step(context);
+  }
+  Evaluation evaluate(Model& model, const Batch& batch) override {
+    reference_.use_eval(true);
+    return PreferenceTask::evaluate(model, batch);
+  }
+
  protected:
   ScoredPairs score(Model& model, const Batch& batch, const TokenMean& mean) override {
     const Batch rows = pair_rows(batch);
-    const at::Tensor before = reference_.log_probs(kName, model, rows);
+    const at::Tensor before = reference_.is_read()
+                                  ? at::cat(reference_.rows_of(batch, kPairSize).unbind(1))
+                                  : reference_.log_probs(kName, model, rows);
     const CompletionScores now = score_completions(kName, model, rows);
     const auto policy = now.log_probs.chunk(2), ratio = now.log_probs.sub(before).chunk(2);
     const auto tokens = now.tokens.chunk(2);
@@ -115,6 +140,7 @@ Schema<DpoOptions> Dpo::schema() {
       .hint_for({"rpo_alpha", "pref_ftx"})
       .field("dropout", &DpoOptions::dropout, kDropoutHelp)
       .hint_for({"disable_dropout"}, "true>false|false>true|{}")
+      .field("precompute_ref_log_probs", &DpoOptions::precompute_ref_log_probs, kPrecomputeHelp)
       .check(&check_options);
 }
 

@@ -42,6 +42,7 @@ struct KtoOptions {
   double desirable_weight = 1;
   double undesirable_weight = 1;
   bool dropout = false;
+  bool precompute_ref_log_probs = false;
 };
 
 /// Loss and output of a batch, as LabelledColumn.
@@ -53,7 +54,8 @@ struct ScoredAnswers {
 class Kto final : public Task,
                   public AdapterReference,
                   public WholeSequences,
-                  public ComparesSamples {
+                  public ComparesSamples,
+                  public PrecomputesReference {
  public:
   static constexpr auto kName = "kto";
   static constexpr auto kSummary =
@@ -65,7 +67,7 @@ class Kto final : public Task,
   Kto(const KtoOptions& options, const TaskContext& context)
       : options_(options),
         max_length_(context.data.input.empty() ? 0 : context.data.input[0]),
-        reference_(options.reference, context) {
+        reference_(options.reference, context, options.precompute_ref_log_probs) {
     const DataShape& data = context.data;
     if (!has_labelled_sequences(data) || data.vocab == 0) {
       throw Error(ExitCode::kRecipe,
@@ -78,11 +80,24 @@ class Kto final : public Task,
 
   std::vector<TaskModel> models() override { return reference_.models(); }
   bool uses_adapter_reference() const override { return reference_.is_adapter_off(); }
+
+  bool precomputes_reference() const override { return reference_.precomputes(); }
+  bool mismatches_answers() const override { return compares_samples(); }
+  Model* reference_model() override { return reference_.model(); }
+  at::Tensor reference_rows(Model& trained, const Batch& batch) override {
+    return reference_.log_probs(kName, trained, answers_of(batch)).unsqueeze(1);
+  }
+  void add_mismatched(Model& trained, const Batch& batch, ReferenceScores& scores) override;
+  void set_reference(ReferenceScores train, ReferenceScores eval) override {
+    reference_.set(std::move(train), std::move(eval));
+  }
+
   bool compares_samples() const override { return options_.loss_type == KtoLoss::kKto; }
 
   double weight(const Batch& batch) const override { return static_cast<double>(batch.size()); }
   at::Tensor loss(Model& model, const Batch& batch) override { return score(model, batch).loss; }
   Evaluation evaluate(Model& model, const Batch& batch) override {
+    reference_.use_eval(true);
     const ScoredAnswers scored = score(model, batch);
     return {scored.loss, scored.rows};
   }
@@ -92,6 +107,12 @@ class Kto final : public Task,
   std::vector<std::string> default_metrics() const override { return metrics(); }
 
  private:
+  /// Without the labels.
+  static Batch answers_of(const Batch& batch) {
+    Batch rows = batch;
+    rows.segments = at::Tensor();
+    return rows;
+  }
   ScoredAnswers score(Model& model, const Batch& batch);
   at::Tensor losses(const at::Tensor& ratio, const at::Tensor& kl,
                     const at::Tensor& desirable) const;
@@ -99,20 +120,28 @@ class Kto final : public Task,
     return score_completions(kName, model, rows).log_probs;
   }
   /// The divergence from the reference, estimated from answers to other prompts: 0-d, at least 0.
-  at::Tensor estimated_kl(Model& model, const Batch& batch) const;
+  at::Tensor estimated_kl(Model& model, const Batch& batch);
 
   KtoOptions options_;
   int64_t max_length_;
   ReferenceModel reference_;
 };
 
-at::Tensor Kto::estimated_kl(Model& model, const Batch& batch) const {
+at::Tensor Kto::estimated_kl(Model& model, const Batch& batch) {
   const at::NoGradGuard no_grad;
   const Batch others = mismatched_answers(batch, max_length_);
-  return log_probs(model, others)
-      .sub(reference_.log_probs(kName, model, others))
-      .mean()
-      .clamp_min(0);
+  const at::Tensor before = reference_.is_read() ? reference_.mismatched_of(batch)
+                                                 : reference_.log_probs(kName, model, others);
+  return log_probs(model, others).sub(before).mean().clamp_min(0);
+}
+
+void Kto::add_mismatched(Model& trained, const Batch& batch, ReferenceScores& scores) {
+  const Batch others = mismatched_answers(answers_of(batch), max_length_);
+  const at::Tensor found = reference_.log_probs(kName, trained, others).to(at::kCPU, at::kFloat);
+  for (size_t i = 0; i < batch.ids.size(); ++i) {
+    const int64_t answer = batch.ids[i == 0 ? batch.ids.size() - 1 : i - 1];
+    scores.mismatched[{batch.ids[i], answer}] = found[static_cast<int64_t>(i)].item<float>();
+  }
 }
 
 at::Tensor Kto::losses(const at::Tensor& ratio, const at::Tensor& kl,
@@ -130,10 +159,10 @@ at::Tensor Kto::losses(const at::Tensor& ratio, const at::Tensor& kl,
 }
 
 ScoredAnswers Kto::score(Model& model, const Batch& batch) {
-  Batch rows = batch;
-  rows.segments = at::Tensor();
+  const Batch rows = answers_of(batch);
   const at::Tensor desirable = batch.segments.select(1, 0).eq(1);
-  const at::Tensor before = reference_.log_probs(kName, model, rows);
+  const at::Tensor before = reference_.is_read() ? reference_.rows_of(batch, 1).squeeze(1)
+                                                 : reference_.log_probs(kName, model, rows);
   const at::Tensor kl = options_.loss_type == KtoLoss::kKto ? estimated_kl(model, rows)
                                                             : at::zeros({}, before.options());
   const at::Tensor now = log_probs(model, rows);
@@ -169,6 +198,7 @@ double Kto::step(StepContext& context) {
   std::vector<at::Tensor> rows;
   std::optional<DropoutOff> scope;
   if (!options_.dropout) scope.emplace(context.model());
+  reference_.use_eval(false);
   const double loss = context.update(kRecipeOptimizer, [&](const Batch& batch) {
     ScoredAnswers scored = score(context.model(), batch);
     rows.push_back(std::move(scored.rows));
@@ -200,6 +230,7 @@ Schema<KtoOptions> Kto::schema() {
       .hint_for({"kto_undesirable_weight", "kto_rejected_weight"})
       .field("dropout", &KtoOptions::dropout, kDropoutHelp)
       .hint_for({"disable_dropout"}, "true>false|false>true|{}")
+      .field("precompute_ref_log_probs", &KtoOptions::precompute_ref_log_probs, kPrecomputeHelp)
       .check([](const KtoOptions& options, const Node& node, Reading& reading) {
         if (options.reference) want_trained_weights(*options.reference, "reference", node, reading);
       });

@@ -76,7 +76,32 @@ TEST(TargetsTest, EachTokenIsTheLikeliestBehindThoseBeforeIt) {
     EXPECT_EQ(written.at(i).tokens.size(), 9U);
     for (const int64_t token : written.at(i).tokens) all.emplace_back(i, token);
   }
+  std::stable_sort(told.begin(), told.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
   EXPECT_EQ(told, all);
+}
+
+TEST(TargetsTest, SourcesTogetherGiveTheTargetsOfEachAlone) {
+  const auto model = some_t5();
+  for (const bool samples : {false, true}) {
+    GenerationRequest request;
+    request.config.max_new_tokens = 12;
+    request.config.do_sample = samples;
+    request.config.top_k = 0;
+    // The first token of another source ends a target early, and its row gets the next source.
+    request.config.eos_token_id = {made(*model, request).at(1).tokens.at(2)};
+    request.batch_size = 1;
+    const auto alone = made(*model, request);
+    for (const int64_t rows : {2, 3, 8}) {
+      request.batch_size = rows;
+      const auto together = made(*model, request);
+      ASSERT_EQ(together.size(), kSources.size());
+      for (size_t i = 0; i < kSources.size(); ++i) {
+        EXPECT_EQ(together.at(i).tokens, alone.at(i).tokens) << rows << " " << i;
+        EXPECT_EQ(together.at(i).end, alone.at(i).end);
+      }
+    }
+  }
 }
 
 TEST(TargetsTest, BeamsFindLikelierTargets) {

@@ -147,6 +147,10 @@ TEST(ImportRecipeTest, LabelledAnswersAndRewardsBecomeTasks) {
   expect_lines(trl + "beta: 0.2\noutput_dir: kto-1\n",
                {"  type: kto", "  beta: 0.2", "    type: unpaired", "    weights: '${vars.model}'",
                 "  lr: 1e-06"});
+  expect_lines(trl + "beta: 0.2\noutput_dir: kto-1\nprecompute_ref_log_probs: true\n",
+               {"  type: kto", "  precompute_ref_log_probs: true"});
+  expect_lines(trl + "loss_type: ipo\nprecompute_ref_log_probs: true\n",
+               {"  type: dpo", "  precompute_ref_log_probs: true"});
   expect_lines(trl + "loss_type: apo_zero_unpaired\n", {"  loss_type: apo_zero_unpaired"});
   expect_lines("model_name_or_path: ./x\nloss_type: kto\ndataset_mixture: [a, b]\n",
                {"  c.yaml:3: dataset_mixture: write each dataset in the list 'data.train', as type "

@@ -163,6 +163,99 @@ TEST(MixtureTest, OfPlainPartsTheOrderDecides) {
   EXPECT_TRUE(single.drawn(0, 1).empty());
 }
 
+/// From all of the first source to all of the second over 4 steps of 5 samples.
+MixtureSchedule moving(MixtureCurve curve, int64_t steps_per_epoch) {
+  return {.weights = {{{0, 2}, {4, 0}}, {{0, 0}, {4, 2}}},
+          .curve = curve,
+          .batch = 5,
+          .steps_per_epoch = steps_per_epoch,
+          .identity = "0 to 1"};
+}
+
+/// Draws of the second source in each step of 5.
+std::vector<int64_t> of_second(const Mixture& mixture, int64_t epochs) {
+  std::vector<int64_t> counts;
+  for (int64_t epoch = 0; epoch < epochs; ++epoch) {
+    const std::vector<int64_t> draws = mixture.draws(3, epoch, true);
+    for (size_t i = 0; i < draws.size(); ++i) {
+      if (i % 5 == 0) counts.push_back(0);
+      counts.back() += value_at(mixture, draws[i] % mixture.size()) / 1000;
+    }
+  }
+  return counts;
+}
+
+TEST(MixtureTest, WeightsMoveFromPointToPoint) {
+  const std::vector<WeightPoint> points = {{2, 1}, {6, 3}, {8, 0}};
+  const double lines[] = {1, 1, 1, 1.5, 2, 2.5, 3, 1.5, 0, 0},
+               stages[] = {1, 1, 1, 1, 1, 1, 3, 3, 0, 0};
+  for (int64_t step = 0; step < 10; ++step) {
+    EXPECT_EQ(weight_at(points, step, MixtureCurve::kLinear), lines[step]) << step;
+    EXPECT_EQ(weight_at(points, step, MixtureCurve::kStages), stages[step]) << step;
+  }
+}
+
+TEST(MixtureTest, SharesFollowTheSchedule) {
+  const Mixture line(sources_of({20, 5}), moving(MixtureCurve::kLinear, 5));
+  // 0, 1/4, 1/2, 3/4 and 1 of 5 samples: 1.25, 3.75 and 7.5 so far. All from step 4 on.
+  EXPECT_EQ(of_second(line, 2), (std::vector<int64_t>{0, 1, 3, 3, 5, 5, 5, 5, 5, 5}));
+  const Mixture stages(sources_of({20, 5}), moving(MixtureCurve::kStages, 5));
+  EXPECT_EQ(of_second(stages, 2), (std::vector<int64_t>{0, 0, 0, 0, 5, 5, 5, 5, 5, 5}));
+}
+
+TEST(MixtureTest, AScheduleGoesOnInTheNextEpoch) {
+  // The steps of two epochs, of which the second begins in the middle of the schedule.
+  const Mixture mixture(sources_of({6, 4}), moving(MixtureCurve::kLinear, 2));
+  EXPECT_EQ(of_second(mixture, 3), (std::vector<int64_t>{0, 1, 3, 3, 5, 5}));
+  const Mixture again(sources_of({6, 4}), moving(MixtureCurve::kLinear, 2));
+  const std::vector<int64_t> third = again.draws(3, 2, true);  // without the epochs before
+  EXPECT_EQ(third, mixture.draws(3, 2, true));
+  EXPECT_EQ(again.draws(3, 0, true), mixture.draws(3, 0, true));
+  EXPECT_NE(again.draws(4, 0, true), mixture.draws(3, 0, true));
+}
+
+TEST(MixtureTest, UnderAScheduleASourceIsShownWholeBeforeAnySampleAgain) {
+  const Mixture mixture(sources_of({6, 4}), moving(MixtureCurve::kLinear, 2));
+  std::map<int64_t, int64_t> times;
+  for (int64_t epoch = 0; epoch < 5; ++epoch) {
+    for (const int64_t draw : mixture.draws(1, epoch, true)) {
+      ++times[value_at(mixture, draw % mixture.size())];
+      std::vector<int64_t> second;
+      for (int64_t i = 1000; i < 1004; ++i) second.push_back(times[i]);
+      const auto [least, most] = std::minmax_element(second.begin(), second.end());
+      ASSERT_LE(*most - *least, 1);
+    }
+  }
+}
+
+TEST(MixtureTest, ALoaderResumesInTheMiddleOfASchedule) {
+  const auto mixture = [] {
+    return combine(parts_of({30, 20}, {1, 1}), {.weights = {{{0, 1}}, {{0, 0}, {20, 9}}},
+                                                .curve = MixtureCurve::kLinear,
+                                                .batch = 4,
+                                                .steps_per_epoch = 13,
+                                                .identity = ""});
+  };
+  Loader whole(mixture(), {}, {.batch = 4, .workers = 2, .seed = 5});
+  std::vector<std::vector<int64_t>> steps;
+  for (int i = 0; i < 39; ++i) steps.push_back(whole.next().micro_batches[0].ids);
+  for (const int64_t from : {1, 12, 13, 30}) {
+    Loader resumed(mixture(), {}, {.batch = 4, .workers = 0, .seed = 5});
+    resumed.seek(from / 13, from % 13);
+    for (auto step = static_cast<size_t>(from); step < steps.size(); ++step) {
+      ASSERT_EQ(resumed.next().micro_batches[0].ids, steps[step]) << from << " " << step;
+    }
+  }
+}
+
+TEST(MixtureTest, ProportionsAreSaid) {
+  EXPECT_EQ(Mixture(sources_of({10, 30}), {2, 1}).proportions(), "67.5 % : 32.5 %");
+  EXPECT_EQ(Mixture(sources_of({20, 5}), moving(MixtureCurve::kLinear, 5)).proportions(),
+            "100 % : 0 % at step 0, 0 % : 100 % at step 4");
+  EXPECT_EQ(Mixture(sources_of({20, 5}), moving(MixtureCurve::kLinear, 5)).fingerprint(),
+            "0-20+1000-1005 as 0 to 1");
+}
+
 TEST(CombineTest, OneDatasetStaysItself) {
   auto parts = parts_of({5}, {{}});
   const Dataset* only = parts[0].dataset.get();

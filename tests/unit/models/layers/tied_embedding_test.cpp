@@ -47,6 +47,10 @@ class TiedEmbeddingTest : public testing::Test {
   void TearDown() override { use_kernels(Kernels::kReference); }
 
   using LookUp = at::Tensor (*)(const at::Tensor& table, const at::Tensor& tokens);
+  static at::Tensor tied(const at::Tensor& table, const at::Tensor& tokens) {
+    return tied_embedding(table, tokens);
+  }
+
   static at::Tensor apart(const at::Tensor& table, const at::Tensor& tokens) {
     return at::embedding(table, tokens);
   }
@@ -67,16 +71,33 @@ class TiedEmbeddingTest : public testing::Test {
 
 TEST_F(TiedEmbeddingTest, HasATensGradientWithAHeadAndWithoutOne) {
   for (const bool with_head : {true, false}) {
-    const at::Tensor found = gradient(&tied_embedding, with_head);
+    const at::Tensor found = gradient(&tied, with_head);
     EXPECT_FALSE(found.is_sparse());
     EXPECT_TRUE(found.allclose(gradient(&apart, with_head), 1e-5, 1e-5)) << with_head;
-    EXPECT_TRUE(gradient(&tied_embedding, with_head).equal(found));
+    EXPECT_TRUE(gradient(&tied, with_head).equal(found));
   }
 }
 
+TEST_F(TiedEmbeddingTest, TokensGiveThePaddingRowNoGradient) {
+  const int64_t padding = tokens_.flatten()[0].item<int64_t>();
+  for (const Kernels kind : {Kernels::kFused, Kernels::kReference}) {
+    use_kernels(kind);
+    table_.mutable_grad() = at::Tensor();
+    tied_embedding(table_, tokens_, padding).sum().backward();
+    const at::Tensor found = table_.grad();
+    table_.mutable_grad() = at::Tensor();
+    tied_embedding(table_, tokens_).sum().backward();
+    const at::Tensor wanted = table_.grad().clone();
+    EXPECT_FALSE(wanted[padding].eq(0).all().item<bool>());
+    wanted[padding].zero_();
+    EXPECT_TRUE(found.allclose(wanted));
+  }
+  use_kernels(Kernels::kFused);
+}
+
 TEST_F(TiedEmbeddingTest, AddsToGradientsThatThereAre) {
-  const at::Tensor once = gradient(&tied_embedding, true).clone();
-  loss(&tied_embedding, true).backward();
+  const at::Tensor once = gradient(&tied, true).clone();
+  loss(&tied, true).backward();
   EXPECT_TRUE(table_.grad().allclose(once.mul(2)));
 }
 
@@ -85,9 +106,9 @@ TEST_F(TiedEmbeddingTest, HasTheSameBitsForAnyNumberOfThreads) {
   table_ = at::randn({3000, 64}).requires_grad_();
   tokens_ = at::randint(0, 100, {8, 200}, at::kLong);
   at::set_num_threads(1);
-  const at::Tensor one = gradient(&tied_embedding, false).clone();
+  const at::Tensor one = gradient(&tied, false).clone();
   at::set_num_threads(2);
-  const at::Tensor two = gradient(&tied_embedding, false);
+  const at::Tensor two = gradient(&tied, false);
   at::set_num_threads(threads);
   EXPECT_TRUE(one.equal(two));
 }
@@ -118,7 +139,7 @@ TEST_F(TiedEmbeddingTest, ForgetsTheRowsOfABackwardPassThatFailed) {
   first.register_hook([](const at::Tensor&) -> at::Tensor { throw std::runtime_error("no"); });
   const at::Tensor both = first.add(tied_embedding(table_, tokens_));
   EXPECT_THROW(both.sum().backward(), std::runtime_error);
-  EXPECT_TRUE(gradient(&tied_embedding, true).allclose(gradient(&apart, true), 1e-5, 1e-5));
+  EXPECT_TRUE(gradient(&tied, true).allclose(gradient(&apart, true), 1e-5, 1e-5));
 }
 
 TEST_F(TiedEmbeddingTest, LeavesTheHooksOfOthersAlone) {
@@ -127,14 +148,14 @@ TEST_F(TiedEmbeddingTest, LeavesTheHooksOfOthersAlone) {
     ++calls;
     return gradient.mul(3);
   });
-  const at::Tensor found = gradient(&tied_embedding, false);
+  const at::Tensor found = gradient(&tied, false);
   EXPECT_EQ(calls, 1);
   EXPECT_TRUE(found.equal(gradient(&apart, false)));
 }
 
 TEST_F(TiedEmbeddingTest, IsATensForTheReferenceAndForFrozenTables) {
   use_kernels(Kernels::kReference);
-  EXPECT_TRUE(gradient(&tied_embedding, true).equal(gradient(&apart, true)));
+  EXPECT_TRUE(gradient(&tied, true).equal(gradient(&apart, true)));
   use_kernels(Kernels::kFused);
   table_.requires_grad_(false);
   EXPECT_TRUE(tied_embedding(table_, tokens_).equal(at::embedding(table_, tokens_)));

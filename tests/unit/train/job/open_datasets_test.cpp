@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "data/loader/mixture.h"
 #include "tests/unit/formats/temp_folder.h"
 #include "tests/unit/train/job/make_job.h"
 
@@ -196,6 +197,54 @@ TEST_F(OpenDatasetsTest, RefusalsNameThePlace) {
             "      split: {eval: 100}\n"
             "                    ^\n"
             "  hint: lower 'eval' of 'split'\n");
+}
+
+/// Two parts of the table with these weights, of 25 steps an epoch.
+std::string mixture(const std::string& first, const std::string& second) {
+  const std::string table =
+      "{type: csv, path: t.csv, target: kind, features: [id, age], fill: mean, head: 50, weight: ";
+  return "  train:\n    - " + table + first + "}\n    - " + table + second + "}\n";
+}
+
+std::string refusal_of(const std::string& text) {
+  try {
+    make_job(text);
+  } catch (const RecipeError& error) {
+    return error.diagnostics()[0].message + " | " + error.diagnostics()[0].hint;
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST_F(OpenDatasetsTest, PointsOfWeightsBecomeSteps) {
+  const std::string text = recipe(mixture("{0: 3, 1 epochs: 1, 80%: 1}", "{0: 1, 10: 3}"));
+  const auto job = make_job(std::string(text).replace(text.find("1 step"), 6, "2 epochs"));
+  const auto& dataset = dynamic_cast<const Mixture&>(job->train_loader->dataset());
+  EXPECT_EQ(dataset.proportions(),
+            "75 % : 25 % at step 0, 42.3 % : 57.7 % at step 10, 25 % : 75 % at step 25, "
+            "25 % : 75 % at step 40");
+  EXPECT_TRUE(dataset.fingerprint().ends_with(
+      " as {0 steps: 3, 1 epochs: 1, 80%: 1}:{0 steps: 1, 10 steps: 3} of 2 epochs"))
+      << dataset.fingerprint();
+}
+
+TEST_F(OpenDatasetsTest, PointsOfWeightsMustFitTheRun) {
+  const auto refused = [&](const std::string& first, const std::string& second,
+                           const std::string& until) {
+    const std::string text = recipe(mixture(first, second));
+    return refusal_of(std::string(text).replace(text.find("1 step"), 6, until));
+  };
+  EXPECT_EQ(refused("{0: 3, 80%: 1}", "1", "3 min"),
+            "'weight' has a point in percent, but the run has no known number of steps | give "
+            "'train.until' in steps, epochs or samples, or the point in steps");
+  EXPECT_EQ(refused("{30: 3, 1 epochs: 1}", "1", "3 epochs"),
+            "the point '1 epochs' of 'weight' is step 25, which is not behind that of '30 steps' | "
+            "write the points in their order");
+  EXPECT_EQ(refused("{0: 3, 5: 0}", "{0: 0, 5: 0, 9: 1}", "3 epochs"),
+            "at step 5 the 'weight' of every dataset is 0 | give one of them a weight above 0 "
+            "there");
+  EXPECT_EQ(refused("{0: 3, 5: 0}", "none", "3 epochs"), "1 of 2 datasets have a 'weight'");
 }
 
 }  // namespace

@@ -59,5 +59,23 @@ TEST(ResumableTest, AnotherEnvironmentIsAWarning) {
       "warning: a bit-exact resume is not guaranteed: 'torch' was 1.0.0 and is " + now + "\n");
 }
 
+TEST(ResumableTest, WeightsInPercentDependOnTheLengthOfTheRun) {
+  const auto job = [](const std::string& until, const std::string& point) {
+    return make_job(
+        "model: {type: mlp, hidden_sizes: [8]}\ndata:\n  train:\n"
+        "    - {type: synthetic/regression, length: 40, weight: {0: 1, " +
+        point + ": 2}}\n    - {type: synthetic/regression, length: 40, weight: 1}\n" +
+        "train: {until: " + until + ", batch: 16}\n");
+  };
+  const TrainState state = state_of(*job("20 steps", "50%"));
+  const auto longer = job("30 steps", "50%");
+  EXPECT_EQ(refusal(*longer, state, {"train.until"}),
+            "the training data has changed since the checkpoint: a 'weight' has points in percent "
+            "of 'train.until', which was 20 steps and is 30 steps\n"
+            "keep 'train.until', or write the points in steps, or add --allow data");
+  const TrainState by_step = state_of(*job("20 steps", "7"));
+  EXPECT_EQ(refusal(*job("30 steps", "7"), by_step, {"train.until"}), "");
+}
+
 }  // namespace
 }  // namespace accel::resumable_test
