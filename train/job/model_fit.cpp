@@ -169,20 +169,13 @@ void check_adapter_reference(const Job& job) {
   }
 }
 
-/// Scores of the reference are by sample, and those of mismatched answers by micro-batch.
+/// Scores of mismatched answers are of the micro-batches of the whole run.
 void check_precomputed_reference(const Job& job) {
   const auto* task = dynamic_cast<const PrecomputesReference*>(job.task.get());
-  if (!task || !task->precomputes_reference()) return;
+  if (!task || !task->precomputes_reference() || !task->mismatches_answers()) return;
   const auto refuse = [&](const std::string& message, std::string hint) {
     refuse_at(job, "task.precompute_ref_log_probs", message, std::move(hint));
   };
-  if (!job.recipe.data.transform.empty()) {
-    refuse(
-        "'precompute_ref_log_probs' scores each sample once, but 'data.transform' changes samples "
-        "in each epoch",
-        "leave one of the two out");
-  }
-  if (!task->mismatches_answers()) return;
   const TrainSection& train = job.recipe.train;
   if (job.length.total_steps == 0) {
     refuse(

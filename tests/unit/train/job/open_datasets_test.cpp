@@ -225,7 +225,7 @@ TEST_F(OpenDatasetsTest, PointsOfWeightsBecomeSteps) {
             "75 % : 25 % at step 0, 42.3 % : 57.7 % at step 10, 25 % : 75 % at step 25, "
             "25 % : 75 % at step 40");
   EXPECT_TRUE(dataset.fingerprint().ends_with(
-      " as {0 steps: 3, 1 epochs: 1, 80%: 1}:{0 steps: 1, 10 steps: 3} of 2 epochs"))
+      " as {0 steps: 3, 1 epoch: 1, 80%: 1}:{0 steps: 1, 10 steps: 3} of 2 epochs"))
       << dataset.fingerprint();
 }
 
@@ -239,7 +239,7 @@ TEST_F(OpenDatasetsTest, PointsOfWeightsMustFitTheRun) {
             "'weight' has a point in percent, but the run has no known number of steps | give "
             "'train.until' in steps, epochs or samples, or the point in steps");
   EXPECT_EQ(refused("{30: 3, 1 epochs: 1}", "1", "3 epochs"),
-            "the point '1 epochs' of 'weight' is step 25, which is not behind that of '30 steps' | "
+            "the point '1 epoch' of 'weight' is step 25, which is not behind that of '30 steps' | "
             "write the points in their order");
   EXPECT_EQ(refused("{0: 3, 5: 0}", "{0: 0, 5: 0, 9: 1}", "3 epochs"),
             "at step 5 the 'weight' of every dataset is 0 | give one of them a weight above 0 "
