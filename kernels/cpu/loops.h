@@ -130,6 +130,16 @@ struct RmsNormSlopes {
 /// `scales`: of rms_norm_cpu().
 void rms_norm_backward_cpu(const RmsNormRows& of, const float* scales, const RmsNormSlopes& slopes);
 
+/// Cosines and sines of a position, of which the first half turns the first elements of pairs, and
+/// the width of a head.
+struct PairRow {
+  const float *cosines, *sines;
+  int64_t half, width;
+};
+/// Rotates elements i and i + half of a head, and copies those behind 2 half. Rounds each product.
+void rotate_pairs_cpu(const PairRow& of, const float* x, float* y);
+void rotate_pairs_backward_cpu(const PairRow& of, const float* dy, float* dx);
+
 /// Sizes of images and of the windows that slide over them, rows before columns. A window has one
 /// value per channel and position; positions outside the image are zero.
 struct ImageWindows {

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/rotate_pairs.h"
+
 namespace accel {
 namespace {
 
@@ -146,13 +148,7 @@ RopeTurns Rope::turns_of(const at::Tensor& angles_of_pairs) const {
 
 at::Tensor Rope::turn(const at::Tensor& x, const RopeTurns& turns) {
   if (!turns.cosines.defined()) return x;
-  const int64_t rotated = turns.cosines.size(-1), width = x.size(-1);
-  const at::Tensor part = rotated < width ? x.narrow(-1, 0, rotated) : x;
-  const std::vector<at::Tensor> halves = part.chunk(2, -1);
-  const at::Tensor swapped = at::cat({halves[1].neg(), halves[0]}, -1);
-  const at::Tensor turned =
-      part.mul(turns.cosines.to(x.scalar_type())).add(swapped.mul(turns.sines.to(x.scalar_type())));
-  return rotated < width ? at::cat({turned, x.narrow(-1, rotated, width - rotated)}, -1) : turned;
+  return rotate_pairs(x, turns.cosines, turns.sines);
 }
 
 }  // namespace accel
