@@ -53,8 +53,8 @@ std::unique_ptr<Loader> in_order(const Job& job, const Dataset& dataset) {
   const std::shared_ptr<const Dataset> kept(std::shared_ptr<const void>(), &dataset);
   LoaderOptions options;
   options.micro_batch = job.batches.micro_batch;
-  options.world = job.mesh.data->world();
-  options.rank = job.mesh.data->rank();
+  options.world = job.batches.world;
+  options.rank = job.data_rank;
   options.batch = options.micro_batch * options.world;
   options.shuffle = options.repeat = false;
   return std::make_unique<Loader>(kept, std::vector<std::unique_ptr<Transform>>(), options);
@@ -199,7 +199,7 @@ void share(Communicator& group, int64_t rank, int64_t samples, at::Tensor& rows)
 
 /// Reads rank 0's file of an earlier start; false: there is none.
 bool take_kept(Job& job, const std::string& path, ReferenceScores& train, ReferenceScores& eval) {
-  const int64_t rank = job.mesh.data->rank();
+  const int64_t rank = job.data_rank;
   const bool found = rank == 0 && read_scores(path, key_of(job), job, train, eval);
   if (!any_rank(*job.mesh.data, found, "reference")) return false;
   share(*job.mesh.data, rank, job.train_samples, train.rows);
