@@ -24,11 +24,22 @@ namespace fs = std::filesystem;
 /// Begins a request to verify a checkpoint, and an answer that it is damaged; no path begins so.
 constexpr char kMark = '\1';
 
+/// map_file() of a file of a checkpoint.
+SharedBytes checkpoint_bytes(const std::string& path) {
+  try {
+    return map_file(path);
+  } catch (const DataError& error) {
+    throw CheckpointError(error.what(), error.hint());
+  }
+}
+
 /// Digest of a checkpoint as this machine reads it: of its manifest, which has the checksums of all
 /// files, or of the names and sizes of another program's files.
 std::string checkpoint_digest(const std::string& path) {
   const fs::path manifest = fs::path(path) / kManifestFile;
-  if (fs::exists(manifest)) return Fingerprint().add_content(map_file(manifest).view).text();
+  if (fs::exists(manifest)) {
+    return Fingerprint().add_content(checkpoint_bytes(manifest).view).text();
+  }
   std::map<std::string, int64_t> sizes;
   for (const fs::directory_entry& entry : fs::directory_iterator(path)) {
     const bool file = entry.is_regular_file();
