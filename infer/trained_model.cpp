@@ -12,6 +12,7 @@
 #include "models/hf/map_hf_weights.h"
 #include "models/layers/module_state.h"
 #include "models/layers/skip_init.h"
+#include "train/job/build_streaming.h"
 #include "train/job/data_schema.h"
 #include "train/job/job.h"
 #include "train/job/torch_setup.h"
@@ -31,13 +32,6 @@ Node without_start(Node recipe) {
   std::erase_if(*model->node.map(),
                 [](const Node::Entry& entry) { return entry.key == "weights"; });
   return recipe;
-}
-
-/// Whether the run kept frozen weights in that folder: the checkpoint has the others.
-bool has_frozen_in_folder(const Node& recipe) {
-  const Node::Entry* section = recipe.find("accelerator");
-  const Node::Entry* limit = section ? section->node.find("max_memory") : nullptr;
-  return limit && limit->node.scalar();
 }
 
 /// The parameters that the checkpoint has.
@@ -152,7 +146,7 @@ TrainedModel load_trained(Files& files, const std::string& folder, const Registr
   std::vector<PluginIdentity> plugins;
   out.registry = registry_of(saved, plugins);
   const Node current = with_current_names(saved, *out.registry);
-  const bool needs_folder = has_frozen_in_folder(current);
+  const bool needs_folder = keeps_frozen_in_folder(current);
   const Node tree = needs_folder ? current : without_start(current);
   check_plugins(state, plugins);
   Diagnostics problems;

@@ -26,9 +26,9 @@ constexpr auto kMaxMemory = "accelerator.max_memory";
   throw RecipeError({{recipe_place(resolved, kMaxMemory), message, std::move(hint)}});
 }
 
-/// The text of an option of the resolved model; "" without it.
-std::string model_text(const Node& model, const char* section, const char* key) {
-  const Node::Entry* entry = model.find(section);
+/// The text of an option of a section; "" without it.
+std::string option_text(const Node& of, const char* section, const char* key) {
+  const Node::Entry* entry = of.find(section);
   if (entry && key) entry = entry->node.map() ? entry->node.find(key) : nullptr;
   return entry && entry->node.scalar() ? entry->node.scalar()->text : "";
 }
@@ -51,23 +51,23 @@ const char* option_against_streaming(const RecipeOptions& recipe, const MeshSize
 /// Throws for models without frozen weights in a folder.
 void check_frozen_model(const RecipeOptions& recipe, const Node& resolved) {
   const Node& model = recipe.model.resolved;
-  const std::string rank = model_text(model, "lora", "rank");
+  const std::string rank = option_text(model, "lora", "rank");
   if (rank.empty() || rank == "0") {
     refuse_limit(
         resolved, "'max_memory' streams frozen weights, and the model has no LoRA adapter",
         "add 'model.lora: {rank: 8}', or use 'accelerator.fsdp: {stage: 3, offload: disk}'");
   }
-  if (model_text(model, "weights", nullptr).empty()) {
+  if (option_text(model, "weights", nullptr).empty()) {
     refuse_limit(resolved,
                  "'max_memory' streams weights from a folder, and 'model.weights' names none",
                  "name a Hugging Face folder");
   }
-  const std::string bits = model_text(model, "quantization", "type");
+  const std::string bits = option_text(model, "quantization", "type");
   if (!bits.empty() && bits != "none") {
     refuse_limit(resolved, "'max_memory' does not support quantized weights",
                  "leave 'quantization' or 'max_memory' out");
   }
-  const std::string init = model_text(model, "lora", "init");
+  const std::string init = option_text(model, "lora", "init");
   if (init == "pissa" || init == "olora") {
     refuse_limit(
         resolved,
@@ -151,6 +151,11 @@ bool keeps_frozen_in_folder(const RecipeOptions& recipe) {
   return recipe.accelerator.max_memory.has_value();
 }
 
+bool keeps_frozen_in_folder(const Node& recipe) {
+  const std::string limit = option_text(recipe, "accelerator", "max_memory");
+  return !limit.empty() && limit != "none";
+}
+
 void check_streaming(const RecipeOptions& recipe, const Node& resolved, const MeshSizes& sizes) {
   if (!keeps_frozen_in_folder(recipe)) return;
   if (const char* const option = option_against_streaming(recipe, sizes)) {
@@ -228,7 +233,7 @@ std::string streaming_summary(const Job& job) {
   }
   return text("{} blocks of {} from '{}', {} of them in memory; {} of other frozen weights",
               memory.blocks, mib_text(memory.block_bytes),
-              model_text(job.recipe.model.resolved, "weights", nullptr), memory.slots,
+              option_text(job.recipe.model.resolved, "weights", nullptr), memory.slots,
               mib_text(memory.other_bytes));
 }
 

@@ -15,6 +15,8 @@ class BlockInputs;
 /// Whether frozen weights stay in the model's folder, so that checkpoints have the trained ones
 /// only.
 bool keeps_frozen_in_folder(const RecipeOptions& recipe);
+/// The same of a recipe as text, such as that of a checkpoint.
+bool keeps_frozen_in_folder(const Node& recipe);
 
 /// Throws RecipeError for options that `max_memory` cannot be combined with.
 void check_streaming(const RecipeOptions& recipe, const Node& resolved, const MeshSizes& sizes);

@@ -7,6 +7,7 @@
 #include "core/base/text.h"
 #include "models/hf/problem_type.h"
 #include "runner/cli/load_recipe.h"
+#include "train/job/build_streaming.h"
 #include "train/job/data_schema.h"
 #include "train/loop/run_state.h"
 #include "train/recipe/saved_recipe.h"
@@ -89,9 +90,7 @@ ExportSource export_source(const TrainState& state) {
   }
   const Node::Entry* weights = model.find("weights");
   if (weights && weights->node.scalar()) out.base = weights->node.scalar()->text;
-  const Node::Entry* accelerator = tree.find("accelerator");
-  const Node::Entry* limit = accelerator ? accelerator->node.find("max_memory") : nullptr;
-  out.has_trained_only = limit && limit->node.scalar();
+  out.has_trained_only = keeps_frozen_in_folder(tree);
   if (const Node::Entry* data = tree.find("data")) {
     out.data = data->node;
     find_tokenizers(out.data, out.tokenizers);

@@ -50,7 +50,7 @@ TEST(DecoderHeadTest, AFoldersPaddingAndLoadBalanceFollowTheRecipesHead) {
   folder.router_aux_loss_coef = {0.02};
   LlamaOptions language = folder;
   fit_folder_to_head(recipe, language);
-  EXPECT_FALSE(language.pad);
+  EXPECT_EQ(*language.pad, 2);  // of the embedding
   EXPECT_EQ(*language.router_aux_loss_coef, 0.02);
   recipe.num_classes = {1};
   fit_folder_to_head(recipe, folder);

@@ -37,7 +37,6 @@ TEST(LlamaOptionsTest, AnOptionThatCannotActIsAnError) {
        "'fused_projections' does not support 'qk_norm', as Phi-3"},
       {"head: span, scale_embeddings: true",
        "the model 'llama' with these options has no head for a span, as in transformers"},
-      {"head: labels, pad: 0", "'pad' has no effect without a head for classes"},
       {"head: tokens, num_classes: 3", "'num_classes' has no effect with 'head: tokens'"},
       {"problem_type: regression", "'problem_type' has no effect without a head for classes"}};
   for (const auto& [options, message] : cases) EXPECT_EQ(problem_with(options), message);
