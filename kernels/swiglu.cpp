@@ -21,13 +21,11 @@ constexpr int64_t kSwigluGrain = 32768;  // minimum elements per thread
 template <typename Work>
 void for_each_range(const at::Tensor& like, const Work& work) {
   if (fakes_fused()) return;
-  for_each_part(like.numel(), kSwigluGrain, [&](int64_t begin, int64_t end) {
-    if (like.scalar_type() == at::kFloat) {
-      work(begin, end, float());
-    } else {
-      work(begin, end, uint16_t());
-    }
-  });
+  const auto as = [&](auto number) {
+    for_each_part(like.numel(), kSwigluGrain,
+                  [&](int64_t begin, int64_t end) { work(begin, end, number); });
+  };
+  like.scalar_type() == at::kFloat ? as(float()) : as(uint16_t());
 }
 
 template <typename Number>
