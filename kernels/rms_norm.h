@@ -9,7 +9,7 @@ namespace accel {
 /// arXiv:1910.07467), differentiable; x [..., width], weight [width]. Reference: at::rms_norm().
 /// The fused kernel supports contiguous float32 on the CPU, keeps one number per row for the
 /// backward pass, is within 2e-6 of the reference, and has the same bits for any number of threads.
-/// On GPUs at::rms_norm() is a kernel of its own.
+/// On GPUs at::rms_norm() is a fused kernel.
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps);
 
 }  // namespace accel

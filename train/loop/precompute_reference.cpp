@@ -6,6 +6,7 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -150,16 +151,22 @@ void append_rows(std::string& to, const at::Tensor& rows) {
   to.append(from, static_cast<size_t>(rows.numel()) * sizeof(float));
 }
 
-/// A line with the key and the shape, then the numbers of training and eval data.
-void write_scores(const std::string& path, const std::string& key, const ReferenceScores& train,
-                  const ReferenceScores& eval) {
-  std::string content = std::string(kScoresFormat) + key + "\n";
-  append_rows(content, train.rows);
-  if (eval.rows.defined()) append_rows(content, eval.rows);
-  write_file_atomically(path, content);
+/// The line before the numbers, with their digest: damaged ones are computed again.
+std::string line_of(const std::string& key, std::string_view numbers) {
+  const auto bytes = std::as_bytes(std::span(numbers));
+  return text("{}{} {}\n", kScoresFormat, key, Fingerprint().add_content(bytes).text());
 }
 
-at::Tensor rows_at(const std::string& content, size_t from, int64_t samples, int64_t width) {
+/// line_of(), then the numbers of training and eval data.
+void write_scores(const std::string& path, const std::string& key, const ReferenceScores& train,
+                  const ReferenceScores& eval) {
+  std::string numbers;
+  append_rows(numbers, train.rows);
+  if (eval.rows.defined()) append_rows(numbers, eval.rows);
+  write_file_atomically(path, line_of(key, numbers) + numbers);
+}
+
+at::Tensor rows_at(std::string_view content, size_t from, int64_t samples, int64_t width) {
   at::Tensor out = at::empty({samples, width}, at::kFloat);
   std::memcpy(out.mutable_data_ptr<float>(), content.data() + from,
               static_cast<size_t>(out.numel()) * sizeof(float));
@@ -171,16 +178,18 @@ bool read_scores(const std::string& path, const std::string& key, const Job& job
                  ReferenceScores& train, ReferenceScores& eval) {
   std::ifstream file(path, std::ios::binary);
   const std::string content{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  const std::string line = std::string(kScoresFormat) + key + "\n";
+  const size_t end = content.find('\n');
+  if (end == content.npos) return false;
+  const std::string_view numbers = std::string_view(content).substr(end + 1);
   const int64_t samples = job.train_samples + job.eval_samples;
-  if (!content.starts_with(line) || samples == 0) return false;
-  const size_t bytes = content.size() - line.size(), row = bytes / static_cast<size_t>(samples);
+  if (samples == 0 || !content.starts_with(line_of(key, numbers))) return false;
+  const size_t bytes = numbers.size(), row = bytes / static_cast<size_t>(samples);
   if (row % sizeof(float) != 0 || row * static_cast<size_t>(samples) != bytes) return false;
   const auto width = static_cast<int64_t>(row / sizeof(float));
-  train.rows = rows_at(content, line.size(), job.train_samples, width);
+  train.rows = rows_at(numbers, 0, job.train_samples, width);
   if (job.eval_loader) {
     const size_t before = static_cast<size_t>(job.train_samples) * row;
-    eval.rows = rows_at(content, line.size() + before, job.eval_samples, width);
+    eval.rows = rows_at(numbers, before, job.eval_samples, width);
   }
   return true;
 }

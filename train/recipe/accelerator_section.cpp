@@ -197,11 +197,10 @@ Schema<AcceleratorSection> with_computing(Schema<AcceleratorSection> schema) {
              "digits. reference: PyTorch's operators only.")
       .field(
           "mkl_instructions", &AcceleratorSection::mkl_instructions,
-          "Kernels of MKL's matrix products. auto: on every processor with AVX2 or AVX-512 those "
-          "for "
-          "Intel processors; native: MKL's own choice, as in PyTorch, which is other kernels and "
-          "no AVX-512 on AMD processors. native is slower there, but gives PyTorch's last digits; "
-          "`kernels: reference` implies it.")
+          "Kernels of MKL's matrix products. auto: those for Intel processors, on every processor "
+          "with AVX2 or AVX-512; native: MKL's own choice, as in PyTorch, with other kernels and "
+          "without AVX-512 on AMD processors. native is slower there, but gives PyTorch's last "
+          "digits; `kernels: reference` implies it.")
       .field("tf32", &AcceleratorSection::tf32,
              "TensorFloat-32 for float32 products on GPUs of compute capability 8.0 and later, "
              "which are faster and round their factors to 10 bits. auto: for convolutions only, as "
@@ -239,7 +238,7 @@ Schema<AcceleratorSection> with_mesh(Schema<AcceleratorSection> schema) {
              "Bytes of frozen weights in memory, such as `4 GiB`, of a model with a LoRA adapter. "
              "Blocks that do not fit are streamed from the folder of `model.weights`, in the "
              "forward pass and again in the backward pass, which computes blocks anew. "
-             "Checkpoints have the trained weights only. null: all weights are in memory.",
+             "Checkpoints have the trained weights only. none: all weights are in memory.",
              some_memory());
 }
 

@@ -26,8 +26,7 @@ class PrecomputesReference {
   virtual bool precomputes_reference() const = 0;
   /// Whether scores of mismatched answers belong to it, which depend on the micro-batches.
   virtual bool mismatches_answers() const { return false; }
-  /// The model of its own that it is computed with, made at the first call; null where it is the
-  /// recipe's model without its adapter.
+  /// The reference model, made at the first call; null: the trained model without its adapter.
   virtual Model* reference_model() = 0;
   /// ReferenceScores::rows of a batch, without gradients.
   virtual at::Tensor reference_rows(Model& trained, const Batch& batch) = 0;
@@ -57,7 +56,7 @@ class ReferenceModel {
   /// Whether the reference is the trained model without its adapter.
   bool is_adapter_off() const { return is_adapter_off_; }
   bool precomputes() const { return precompute_; }
-  /// Makes a reference of its own; null for an adapter.
+  /// The reference model, made at the first call; null: the trained model without its adapter.
   Model* model() const;
   /// Scores take its place.
   void set(ReferenceScores train, ReferenceScores eval);

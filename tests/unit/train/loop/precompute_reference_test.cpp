@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 
 #include "core/base/text.h"
 #include "tests/unit/formats/temp_folder.h"
@@ -115,6 +116,11 @@ TEST(PrecomputeReferenceTest, AResumedRunTakesTheScoresOfItsStart) {
   }
 }
 
+std::string bytes_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
 TEST(PrecomputeReferenceTest, ScoresOfAnotherRecipeOrADamagedFileAreComputedAgain) {
   const TempFolder folder;
   const std::string text = recipe(kCases[0].task, "prefs", kOption);
@@ -125,6 +131,15 @@ TEST(PrecomputeReferenceTest, ScoresOfAnotherRecipeOrADamagedFileAreComputedAgai
     std::ofstream(dir + "/" + kReferenceScoresFile) << content;
     expect_near(run(text, dir), whole);
   }
+  const std::string damaged = folder.path() + "/damaged";
+  fs::create_directories(damaged);
+  std::string bytes = bytes_of(folder.path() + "/whole/" + kReferenceScoresFile);
+  bytes[bytes.size() - 2] ^= 0x10;  // of the last score
+  bytes[bytes.find('\n') + 3] ^= 0x10;
+  std::ofstream(damaged + "/" + kReferenceScoresFile) << bytes;
+  expect_near(run(text, damaged), whole);
+  EXPECT_EQ(bytes_of(damaged + "/" + kReferenceScoresFile),
+            bytes_of(folder.path() + "/whole/" + kReferenceScoresFile));
   const std::string other = folder.path() + "/other";
   run(recipe("type: dpo, beta: 0.1", "prefs", kOption), other, 1);
   const std::string scores = folder.path() + "/again";
