@@ -1,16 +1,5 @@
 // Adafactor on shares of parameters: the bits of whole ones.
-#include <ATen/ops/arange.h>
-#include <ATen/ops/equal.h>
-#include <gtest/gtest.h>
-
-#include <functional>
-#include <map>
-#include <mutex>
-
-#include "core/api/optimizer.h"
-#include "parallel/share_region.h"
-#include "tests/unit/build_component.h"
-#include "tests/unit/parallel/ranks.h"
+#include "tests/unit/train/optim/sharded_optimizer.h"
 #include "train/optim/reproducible_sum.h"
 
 namespace accel::sharded_adafactor_test {
@@ -18,135 +7,68 @@ namespace {
 
 /// Rows that ranks divide unevenly, a single row and a single column, matrices of a convolution,
 /// and rows of more elements than a block of sums.
-const std::vector<std::pair<std::string, Shape>> kShapes = {
-    {"odd", {35, 11}},    {"row", {1, 9}},        {"column", {7, 1}},
-    {"one", {1, 1}},      {"bias", {5}},          {"conv", {3, 2, 3, 4}},
-    {"stack", {5, 3, 2}}, {"wide", {3, 1 << 17}}, {"scalar", {}}};
+const ShardedTraining kTraining = {.shapes = {{"odd", {35, 11}},
+                                              {"row", {1, 9}},
+                                              {"column", {7, 1}},
+                                              {"one", {1, 1}},
+                                              {"bias", {5}},
+                                              {"conv", {3, 2, 3, 4}},
+                                              {"stack", {5, 3, 2}},
+                                              {"wide", {3, 1 << 17}},
+                                              {"scalar", {}}}};
 
-at::Tensor numbers(const Shape& shape, int64_t seed) {
-  const int64_t count = count_of(shape);
-  return at::arange(seed, seed + count, at::kFloat).mul(0.7).sin().mul(0.3).view(shape);
-}
-
-using Tensors = std::map<std::string, at::Tensor>;
-
-using Placements = std::vector<Placement>;
-/// Of the parameter at this place of kShapes.
-using PlacementsOf = std::function<Placements(size_t index, const Shape& shape)>;
-
-Placements in_rows(size_t /*index*/, const Shape& shape) {
-  return shape.empty() ? Placements() : Placements{{Axis::kShard, 0}};
-}
-
-/// Weights and state, whole, after three steps; the second one has a gradient for "odd" alone.
-Tensors train(const Mesh& mesh, const std::string& options,
-              const PlacementsOf& placements_of = in_rows) {
-  OptimizerContext context;
-  for (size_t i = 0; i < kShapes.size(); ++i) {
-    const auto& [name, shape] = kShapes[i];
-    Parameter item{.name = name, .local = numbers(shape, count_of(shape)), .global = shape};
-    item.placements = placements_of(i, shape);
-    item.local = share_of(item.local, item.placements, mesh).clone().requires_grad_(true);
-    context.parameters.push_back(item);
-  }
-  context.shards = make_shard_exchange(mesh);
-  const auto optimizer = build<Optimizer>("{type: adafactor" + options + "}", context);
-  EXPECT_TRUE(optimizer->supports_shards());
-  for (int64_t step = 0; step < 3; ++step) {
-    for (const Parameter& item : context.parameters) {
-      const at::Tensor whole = numbers(item.shape(), 31 * step + 5).square().sub(0.02);
-      const bool skipped = step == 1 && item.name != "odd";
-      item.local.mutable_grad() =
-          skipped ? at::Tensor() : share_of(whole, item.placements, mesh).clone();
-    }
-    optimizer->step();
-  }
-  Tensors out;
-  for (const Parameter& item : context.parameters) {
-    out[item.name] = gather_whole(item, mesh).detach().clone();
-  }
-  const OptimizerState state = optimizer->state();
-  for (const OptimizerState::ParameterState& parameter : state.groups.at(0).parameters) {
-    for (const Parameter& slot : parameter.slots) {
-      out[parameter.name + "." + slot.name] = gather_whole(slot, mesh).clone();
-    }
-  }
-  return out;
-}
-
-/// By each rank.
-std::vector<Tensors> train_on(const MeshSizes& sizes, const std::string& options,
-                              const PlacementsOf& placements_of = in_rows) {
-  std::vector<Tensors> out(static_cast<size_t>(sizes.ranks()));
-  on_ranks(sizes.ranks(), [&](Communicator& group) {
-    const std::shared_ptr<Communicator> world(std::shared_ptr<Communicator>(), &group);
-    out[static_cast<size_t>(group.rank())] = train(make_mesh(world, sizes), options, placements_of);
-  });
-  return out;
-}
-
-void expect_equal(const std::vector<Tensors>& found, const Tensors& one, const std::string& what) {
-  for (const Tensors& of_rank : found) {
-    ASSERT_EQ(of_rank.size(), one.size());
-    for (const auto& [name, tensor] : one) {
-      EXPECT_TRUE(at::equal(of_rank.at(name), tensor)) << name << " on " << what;
-    }
-  }
-}
-
-/// The last dimension, of a column-parallel or row-parallel layer, or one in between.
-int64_t dim_of(size_t index, const Shape& shape) {
-  return static_cast<int64_t>(index) % static_cast<int64_t>(shape.size());
+std::string adafactor(const std::string& options) {
+  return "{type: adafactor" + options + "}";
 }
 
 TEST(ShardedAdafactorTest, AnyNumberOfRanksGivesTheBitsOfOne) {
   for (const std::string options : {"", ", lr: 0.5, weight_decay: 0.1, d: 1.5, maximize: true"}) {
-    const Tensors one = train(Mesh(), options);
+    const NamedTensors one = kTraining.train(Mesh(), adafactor(options));
     EXPECT_EQ(one.at("odd.row_var").sizes(), at::IntArrayRef({35, 1}));
     EXPECT_EQ(one.at("odd.col_var").sizes(), at::IntArrayRef({1, 11}));
     EXPECT_EQ(one.at("conv.col_var").sizes(), at::IntArrayRef({3, 2, 1, 4}));
     EXPECT_EQ(one.at("bias.variance").sizes(), at::IntArrayRef({5}));
     for (const int64_t ranks : {2, 3, 4}) {
-      expect_equal(train_on({.shard = ranks}, options), one, std::to_string(ranks));
+      expect_bits(kTraining.train_on({.shard = ranks}, adafactor(options)), one,
+                  std::to_string(ranks));
     }
   }
 }
 
 TEST(ShardedAdafactorTest, AnyDividedDimensionsGiveTheBitsOfWholeTensors) {
   const std::string options = ", weight_decay: 0.1, eps: [1.0e-7, 0.01]";
-  const Tensors one = train(Mesh(), options);
+  const NamedTensors one = kTraining.train(Mesh(), adafactor(options));
   const auto last = [](size_t, const Shape& shape) {
-    return shape.empty() ? Placements()
-                         : Placements{{Axis::kTensor, static_cast<int64_t>(shape.size()) - 1}};
+    return Placements{{Axis::kTensor, static_cast<int64_t>(shape.size()) - 1}};
   };
   const auto mixed = [](size_t index, const Shape& shape) {
-    if (shape.empty()) return Placements();
     const int64_t blocks = shape[0] % 7 == 0 ? 7 : 1;
     return Placements{{Axis::kTensor, dim_of(index, shape), dim_of(index, shape) == 0 ? blocks : 1},
                       {Axis::kShard, 0}};
   };
-  expect_equal(train_on({.tensor = 2}, options, last), one, "columns");
-  expect_equal(train_on({.shard = 2, .tensor = 2}, options, mixed), one, "dp_shard and tp");
+  expect_bits(kTraining.train_on({.tensor = 2}, adafactor(options), last), one, "columns");
+  expect_bits(kTraining.train_on({.shard = 2, .tensor = 2}, adafactor(options), mixed), one,
+              "dp_shard and tp");
 }
 
 TEST(ShardedAdafactorTest, ParametersOfOtherRanksAreLeftOut) {
   const std::string options = ", weight_decay: 0.1";
-  const Tensors one = train(Mesh(), options);
+  const NamedTensors one = kTraining.train(Mesh(), adafactor(options));
   const auto of_stages = [](size_t index, const Shape& shape) {
-    if (shape.empty()) return Placements();
     const auto owner = static_cast<int64_t>(index) % 2;
     return Placements{{.axis = Axis::kPipeline, .dim = 0, .owner = owner},
                       {Axis::kTensor, dim_of(index, shape)}};
   };
   // Every third parameter is of no expert; the group of its rows has ranks with different experts.
-  const auto of_experts = [](size_t index, const Shape& shape) {
-    if (shape.empty()) return Placements();
+  const auto of_experts = [](size_t index, const Shape&) {
     if (index % 3 == 0) return Placements{{Axis::kShard, 0}};
     return Placements{{.axis = Axis::kExpert, .dim = 0, .owner = static_cast<int64_t>(index) % 2},
                       {Axis::kExpertShard, 0}};
   };
-  expect_equal(train_on({.pipeline = 2, .tensor = 2}, options, of_stages), one, "stages");
-  expect_equal(train_on({.shard = 4, .expert = 2}, options, of_experts), one, "experts");
+  expect_bits(kTraining.train_on({.pipeline = 2, .tensor = 2}, adafactor(options), of_stages), one,
+              "stages");
+  expect_bits(kTraining.train_on({.shard = 4, .expert = 2}, adafactor(options), of_experts), one,
+              "experts");
 }
 
 TEST(ShardedAdafactorTest, StateHasPlacementsWhereItIsDivided) {
@@ -154,14 +76,13 @@ TEST(ShardedAdafactorTest, StateHasPlacementsWhereItIsDivided) {
     const std::shared_ptr<Communicator> world(std::shared_ptr<Communicator>(), &group);
     const Mesh mesh = make_mesh(world, {.shard = 2});
     const std::vector<Placement> rows = {{Axis::kShard, 0}};
-    const Parameter weight{
-        "weight", share_of(numbers({3, 4}, 1), rows, mesh).clone(), {3, 4}, rows};
+    const Parameter weight{"weight", share_of(waves({3, 4}, 1), rows, mesh).clone(), {3, 4}, rows};
     weight.local.requires_grad_(true);
     const auto optimizer =
         build<Optimizer>("{type: adafactor}", {{weight}, make_shard_exchange(mesh)});
     const int64_t own = group.rank() == 0 ? 2 : 1;
     EXPECT_EQ(optimizer->pending_state_bytes(), 4 * (1 + own + 4));
-    weight.local.mutable_grad() = numbers({own, 4}, 2);
+    weight.local.mutable_grad() = waves({own, 4}, 2);
     optimizer->step();
     std::map<std::string, Parameter> slots;
     const OptimizerState state = optimizer->state();
