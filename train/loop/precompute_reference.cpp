@@ -238,8 +238,8 @@ void precompute_reference(Job& job, const RunState& state, const std::string& ru
     });
   }
   if (!kept && job.is_main) write_scores(path, key_of(job), train, eval);
-  say(text("the log-probabilities of the reference {}: it is not in memory",
-           kept ? "are those of the run's first start" : "are computed"));
+  say(text("reference log-probabilities {} '{}'; the reference is not in memory",
+           kept ? "read from" : "computed, kept in", path));
   task->set_reference(std::move(train), std::move(eval));
 }
 

@@ -151,14 +151,16 @@ TEST(PrecomputeReferenceTest, ScoresOfAnotherRecipeOrADamagedFileAreComputedAgai
 TEST(PrecomputeReferenceTest, TheReferenceIsNoModelOfTheJob) {
   const auto job = make_job(recipe(kCases[0].task, "prefs", kOption));
   EXPECT_TRUE(job->task_models.empty());
-  RunState state;
   const TempFolder folder;
-  testing::internal::CaptureStdout();
-  precompute_reference(*job, state, folder.path());
-  const std::string said = testing::internal::GetCapturedStdout();
-  EXPECT_NE(said.find("the log-probabilities of the reference are computed: it is not in memory"),
-            said.npos)
-      << said;
+  const std::string place = folder.path() + "/" + kReferenceScoresFile;
+  for (const std::string how : {"computed, kept in", "read from"}) {
+    testing::internal::CaptureStdout();
+    precompute_reference(*job, RunState(), folder.path());
+    const std::string said = testing::internal::GetCapturedStdout();
+    const std::string wanted =
+        text("reference log-probabilities {} '{}'; the reference is not in memory", how, place);
+    EXPECT_NE(said.find(wanted), said.npos) << said;
+  }
 }
 
 std::string refusal(const std::string& text) {
