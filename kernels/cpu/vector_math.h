@@ -5,6 +5,12 @@
 
 #include "core/base/cpu_target.h"
 
+// GCC would repeat what follows a clamp for the clamped value, and a vector computes both: GELU's
+// division, for instance. Clang has no such option.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("no-thread-jumps")
+#endif
+
 namespace accel {
 
 /// e^x within 2 ulp from -87 to 87, clamped beyond; NaN for NaN. Range reduction by multiples of ln
