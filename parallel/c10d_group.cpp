@@ -151,6 +151,7 @@ class C10dGroup final : public Communicator {
   }
 
  private:
+  static constexpr std::chrono::seconds kPatience = std::chrono::seconds(2);
   /// Of every message: a pair's messages are matched in the order of their calls.
   static constexpr int kMessageTag = 0;
 
@@ -201,7 +202,10 @@ class C10dGroup final : public Communicator {
       throw_unconnected(options_, c10d_message(error.what()));
     }
     if (attempt.backend) return attempt.backend;
-    if (options_.cpu_backend == CpuBackend::kSharedMemory) refuse_shared_memory(attempt.problem);
+    if (options_.cpu_backend == CpuBackend::kSharedMemory) {
+      wait_for_readers();
+      refuse_shared_memory(attempt.problem);
+    }
     if (!attempt.problem.empty()) {
       if (options_.global_rank == 0) {
         warn(
@@ -212,6 +216,17 @@ class C10dGroup final : public Communicator {
       options_.cpu_backend = CpuBackend::kGloo;
     }
     return make_gloo_backend(prefixed("gloo"), options_);
+  }
+
+  /// The store ends with rank 0, which waits until the others have read why all refuse.
+  void wait_for_readers() const {
+    constexpr auto kReaders = "readers", kAllRead = "all have read";
+    try {
+      if (store_->add(kReaders, 1) == options_.world) store_->set(kAllRead, "yes");
+      store_->wait({kAllRead}, kPatience);
+    } catch (const std::exception&) {
+      // A rank ended without reading, or rank 0 is gone: this rank knows its own reason.
+    }
   }
 
   [[noreturn]] static void refuse_shared_memory(const std::string& problem) {
