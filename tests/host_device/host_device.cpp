@@ -11,7 +11,10 @@
 
 #include <array>
 #include <atomic>
+#include <deque>
+#include <functional>
 #include <map>
+#include <mutex>
 #include <stdexcept>
 #include <string>
 
@@ -23,6 +26,56 @@ constexpr auto kType = c10::DeviceType::HPU;
 std::atomic<int64_t> g_calls = 0;
 std::atomic<bool> g_records = false;
 thread_local c10::DeviceIndex t_current = 0;
+
+constexpr c10::StreamId kSideStream = 1;
+thread_local std::array<c10::StreamId, kHostDevices> t_streams = {};
+
+/// The stream of a device beside its default one, which runs what is queued at once. Copies here
+/// run when an event behind them is waited for: a missing wait reads old memory, and memory that is
+/// written too early is copied.
+class SideStream {
+ public:
+  static SideStream& of(c10::DeviceIndex device) {
+    static std::array<SideStream, kHostDevices> streams;
+    return streams.at(static_cast<size_t>(device));
+  }
+  static bool is_current(c10::DeviceIndex device) {
+    return t_streams.at(static_cast<size_t>(device)) == kSideStream;
+  }
+
+  void queue(std::function<void()> call) {
+    const std::lock_guard lock(mutex_);
+    calls_.push_back(std::move(call));
+    ++queued_;
+  }
+  uint64_t queued() const {
+    const std::lock_guard lock(mutex_);
+    return queued_;
+  }
+  void run_to(uint64_t number) {
+    const std::lock_guard lock(mutex_);
+    for (; done_ < number; ++done_) {
+      calls_.front()();
+      calls_.pop_front();
+    }
+  }
+  void run_all() { run_to(queued()); }
+
+ private:
+  mutable std::mutex mutex_;
+  std::deque<std::function<void()>> calls_;
+  uint64_t queued_ = 0, done_ = 0;
+};
+
+/// A place in the order of a stream's work.
+struct Mark {
+  c10::Stream stream;
+  uint64_t number;
+
+  void wait() const {
+    if (stream.id() == kSideStream) SideStream::of(stream.device_index()).run_to(number);
+  }
+};
 
 /// Throws for an operator whose result the host waits for, while work is recorded.
 void check_recording(bool waits, const char* name) {
@@ -137,6 +190,7 @@ void from_views(c10::IValue& value, Views& views) {
 /// With the CPU's kernel of `name`, on the same memory.
 void run_as(const c10::OperatorHandle& op, const char* name, torch::jit::Stack* stack) {
   ++g_calls;
+  if (SideStream::is_current(t_current)) SideStream::of(t_current).run_all();
   check_recording(op.operator_name().name == "aten::_local_scalar_dense" ||
                       op.operator_name().name == "aten::nonzero",
                   name);
@@ -165,14 +219,26 @@ void run_on_host(const c10::OperatorHandle& op, c10::DispatchKeySet /*keys*/,
   run_as(op, op.operator_name().name.c_str(), stack);
 }
 
-at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool /*non_blocking*/) {
-  ++g_calls;
-  check_recording(from.is_cpu() != to.is_cpu(), "copy");
+void copy_now(const at::Tensor& from, const at::Tensor& to) {
   Views views("copy");
   const auto plain = [&](const at::Tensor& tensor) {
     return tensor.device().type() == kType ? views.view(tensor) : tensor;
   };
   plain(to).copy_(plain(from));
+}
+
+at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool non_blocking) {
+  ++g_calls;
+  check_recording(from.is_cpu() != to.is_cpu(), "copy");
+  const c10::DeviceIndex device = (from.is_cpu() ? to : from).device().index();
+  if (!SideStream::is_current(device)) {
+    copy_now(from, to);
+  } else if (non_blocking) {
+    SideStream::of(device).queue([from, to] { copy_now(from, to); });
+  } else {
+    SideStream::of(device).run_all();
+    copy_now(from, to);
+  }
   return to;
 }
 
@@ -208,20 +274,44 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     t_current = device.index();
   }
   c10::Stream getStream(c10::Device device) const override {
-    return c10::Stream(c10::Stream::DEFAULT, device);
+    return c10::Stream(c10::Stream::UNSAFE, device,
+                       t_streams.at(static_cast<size_t>(device.index())));
   }
   c10::Stream getDefaultStream(c10::Device device) const override {
     return c10::Stream(c10::Stream::DEFAULT, device);
   }
   c10::Stream getStreamFromGlobalPool(c10::Device device, bool /*high*/) const override {
-    return getDefaultStream(device);
+    return c10::Stream(c10::Stream::UNSAFE, device, kSideStream);
   }
-  c10::Stream exchangeStream(c10::Stream stream) const override { return stream; }
+  c10::Stream exchangeStream(c10::Stream stream) const override {
+    const c10::Stream before = getStream(stream.device());
+    t_streams.at(static_cast<size_t>(stream.device_index())) = stream.id();
+    return before;
+  }
   c10::DeviceIndex deviceCount() const noexcept override { return kHostDevices; }
-  void record(void** /*event*/, const c10::Stream& /*stream*/, c10::DeviceIndex /*index*/,
-              c10::EventFlag /*flag*/) const override {}
-  void block(void* /*event*/, const c10::Stream& /*stream*/) const override {}
-  bool queryEvent(void* /*event*/) const override { return true; }
+  void record(void** event, const c10::Stream& stream, c10::DeviceIndex /*index*/,
+              c10::EventFlag /*flag*/) const override {
+    destroyEvent(*event, stream.device_index());
+    *event = new Mark{stream, SideStream::of(stream.device_index()).queued()};
+  }
+  void block(void* event, const c10::Stream& stream) const override {
+    const Mark& mark = *static_cast<const Mark*>(event);
+    if (mark.stream != stream) mark.wait();
+  }
+  bool queryEvent(void* event) const override {
+    synchronizeEvent(event);
+    return true;
+  }
+  void destroyEvent(void* event, c10::DeviceIndex /*index*/) const noexcept override {
+    delete static_cast<Mark*>(event);
+  }
+  void synchronizeEvent(void* event) const override {
+    if (event) static_cast<const Mark*>(event)->wait();
+  }
+  void synchronizeStream(const c10::Stream& stream) const override {
+    Mark{stream, SideStream::of(stream.device_index()).queued()}.wait();
+  }
+  void synchronizeDevice(c10::DeviceIndex index) const override { SideStream::of(index).run_all(); }
 };
 
 struct HostDeviceHooks final : at::HPUHooksInterface {
