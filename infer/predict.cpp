@@ -293,6 +293,7 @@ std::unique_ptr<Job> evaluation_job(EvaluationParts parts, const Registry& regis
   auto job = std::make_unique<Job>();
   job->recipe = std::move(parts.recipe);
   job->resolved = std::move(parts.resolved);
+  job->device = parts.device;
   job->watch = World{}.watch;
   job->batches = plan_batches(shared_train(job->recipe, parts.world), parts.world);
   set_up_torch(job->recipe, 1);
@@ -307,7 +308,7 @@ std::unique_ptr<Job> evaluation_job(EvaluationParts parts, const Registry& regis
   job->task_models = job->task->models();
   for (const TaskModel& item : job->task_models) set_training(*item.model, false);
   check_eval_data_fits(*job);
-  job->precision = make_precision(job->recipe.accelerator.mixed_precision, at::kCPU,
+  job->precision = make_precision(job->recipe.accelerator.mixed_precision, job->device,
                                   job->recipe.accelerator.grad_scaler);
   job->trainable_models = {job->model.get()};
   job->optimizers.push_back({kRecipeOptimizer, {}, {}, make_single(), nullptr});

@@ -40,6 +40,7 @@ struct EvaluationParts {
   int64_t world = 1;             ///< number of ranks of the run, which determines its batches
   std::string fitted_values;     ///< of the training data, for the eval data
   std::string data_fingerprint;  ///< of the training data, for held-out samples
+  at::Device device = at::kCPU;  ///< where the model will be
 };
 
 /// Opens the eval data and builds the components for evaluate(), without optimizers. Batches,

@@ -131,6 +131,11 @@ void move_to(Model& model, at::Device device) {
   model.module().to(device);
 }
 
+void move_buffers_to(Model& model, at::Device device) {
+  const c10::NoGradGuard no_grad;
+  for (const at::Tensor& buffer : model.module().buffers()) buffer.set_data(buffer.to(device));
+}
+
 bool is_training(Model& model) {
   return model.module().is_training();
 }

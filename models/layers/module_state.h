@@ -35,6 +35,8 @@ std::vector<std::string> autocast_weights_of(Model& model);
 
 /// Moves parameters and buffers in place.
 void move_to(Model& model, at::Device device);
+/// Buffers alone.
+void move_buffers_to(Model& model, at::Device device);
 
 /// Sets training mode. A batch norm whose parameters are all frozen stays in evaluation mode.
 void set_training(Model& model, bool training);

@@ -2,7 +2,6 @@
 
 #include <sys/mman.h>
 
-#include <algorithm>
 #include <new>
 
 namespace accel {
@@ -12,7 +11,7 @@ constexpr size_t kHugePage = size_t{2} << 20;
 
 }  // namespace
 
-BlockRing::BlockRing(int64_t capacity) : capacity_(capacity) {
+BlockRing::BlockRing(int64_t capacity) : places_(capacity) {
   const size_t mapped = static_cast<size_t>(capacity) + kHugePage;
   void* memory =
       ::mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -23,23 +22,6 @@ BlockRing::BlockRing(int64_t capacity) : capacity_(capacity) {
   // A huge page at the end would be larger than the capacity.
   const size_t huge = static_cast<size_t>(capacity) / kHugePage * kHugePage;
   if (huge > 0) ::madvise(data_, huge, MADV_HUGEPAGE);
-}
-
-std::optional<int64_t> BlockRing::place(int64_t bytes) const {
-  if (used_.empty()) return bytes <= capacity_ ? std::optional<int64_t>(0) : std::nullopt;
-  const int64_t begin = used_.front().begin, end = used_.back().end;
-  const bool is_wrapped = used_.back().begin < begin;
-  if (end + bytes <= (is_wrapped ? begin : capacity_)) return end;
-  if (!is_wrapped && bytes <= begin) return 0;
-  return std::nullopt;
-}
-
-std::optional<int64_t> BlockRing::take(int64_t bytes) {
-  const std::optional<int64_t> begin = place(bytes);
-  if (!begin) return std::nullopt;
-  used_.push_back({*begin, *begin + bytes});
-  peak_ = std::max(peak_, *begin + bytes);
-  return begin;
 }
 
 }  // namespace accel

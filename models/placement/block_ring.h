@@ -3,40 +3,34 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <optional>
+#include <span>
+
+#include "models/placement/region_ring.h"
 
 namespace accel {
 
-/// Page-aligned memory, in huge pages where the kernel has them. Regions are contiguous, begin at
-/// pages and are freed in the order in which they were taken. A page takes memory when it is first
-/// written, and keeps it.
+/// Page-aligned memory, in huge pages where the kernel has them, in regions of a RegionRing that
+/// begin at pages. A page takes memory when it is first written, and keeps it.
 class BlockRing {
  public:
   /// Throws std::bad_alloc.
   explicit BlockRing(int64_t capacity);
 
-  int64_t capacity() const { return capacity_; }
+  int64_t capacity() const { return places_.capacity(); }
   std::byte* data() const { return data_; }
-  /// The offset of a region of `bytes`, a multiple of the page size; null: too many are in use.
-  std::optional<int64_t> take(int64_t bytes);
-  void free_oldest() { used_.pop_front(); }
-  void clear() { used_.clear(); }
-  /// The most bytes that regions have covered.
-  int64_t peak() const { return peak_; }
+  std::span<std::byte> memory() const { return {data_, static_cast<size_t>(capacity())}; }
+  /// `bytes`: a multiple of the page size.
+  std::optional<int64_t> take(int64_t bytes) { return places_.take(bytes); }
+  void free_oldest() { places_.free_oldest(); }
+  void clear() { places_.clear(); }
+  int64_t peak() const { return places_.peak(); }
 
  private:
-  struct Region {
-    int64_t begin, end;
-  };
-  std::optional<int64_t> place(int64_t bytes) const;
-
-  int64_t capacity_;
+  RegionRing places_;
   std::shared_ptr<void> memory_;
   std::byte* data_ = nullptr;
-  std::deque<Region> used_;
-  int64_t peak_ = 0;
 };
 
 }  // namespace accel

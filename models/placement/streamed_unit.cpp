@@ -13,12 +13,12 @@ namespace {
 
 constexpr auto kPieceBytes = static_cast<int64_t>(kReadPiece);
 
+}  // namespace
+
 void set_memory(const at::Tensor& tensor, void* memory) {
   tensor.storage().unsafeGetStorageImpl()->set_data_ptr_noswap(
       c10::DataPtr(memory, tensor.device()));
 }
-
-}  // namespace
 
 int64_t StreamedUnit::bytes() const {
   int64_t sum = 0;

@@ -22,6 +22,9 @@ struct StreamedUnit {
   int64_t bytes() const;
 };
 
+/// Lets a tensor that owns no memory have its elements at `memory`.
+void set_memory(const at::Tensor& tensor, void* memory);
+
 /// A unit's weights as tensors whose memory moves between the mapped file and a region of memory
 /// with the same bytes. They keep their identity, and so do tensors that autograd has saved.
 class MovableUnit {

@@ -29,7 +29,7 @@ int64_t ring_bytes(const std::vector<StreamedUnit>& units, int64_t capacity) {
 class WeightStream::Hooks final : public BlockHooks {
  public:
   Hooks(WeightStream& stream, size_t unit) : stream_(stream), unit_(unit) {}
-  void before_forward() override { stream_.before(unit_); }
+  void before_forward() override { stream_.acquire(unit_); }
   void after_forward(const at::Tensor&) override { stream_.after(unit_); }
 
  private:
@@ -38,13 +38,13 @@ class WeightStream::Hooks final : public BlockHooks {
 };
 
 WeightStream::WeightStream(std::vector<StreamedUnit> units, std::vector<MappedRange> rest,
-                           int64_t capacity)
+                           int64_t capacity, User user)
     : rest_(std::move(rest)), ring_(ring_bytes(units, capacity)) {
   for (StreamedUnit& unit : units) {
     units_.push_back(std::make_unique<MovableUnit>(std::move(unit)));
     const MovableUnit& added = *units_.back();
     added.drop();
-    if (!added.block()) continue;
+    if (!added.block() || user != User::kBlocks) continue;
     hooks_.push_back(std::make_unique<Hooks>(*this, units_.size() - 1));
     added.block()->set_hooks(hooks_.back().get());
   }
@@ -62,8 +62,8 @@ WeightStream::~WeightStream() {
   }
   changed_.notify_all();
   readers_.clear();
-  for (const auto& unit : units_) {
-    if (unit->block()) unit->block()->set_hooks(nullptr);
+  for (size_t i = 0; !hooks_.empty() && i < units_.size(); ++i) {
+    if (units_[i]->block()) units_[i]->block()->set_hooks(nullptr);
   }
 }
 
@@ -74,22 +74,34 @@ StreamFigures WeightStream::figures() const {
   return out;
 }
 
-void WeightStream::before(size_t unit) {
+void WeightStream::acquire(size_t unit) {
   std::unique_lock lock(mutex_);
   if (began_ < 0) began_ = seconds_now();
   if (unit == 0) {
     ++figures_.passes;
     for (const MappedRange& range : rest_) range.drop();
-    if (head_in_use_) release(units_.size() - 1);
+    if (head_in_use_) free(units_.size() - 1);
     head_in_use_ = false;
   }
   if (loading_.empty() ? to_load_ != unit : loading_.front().unit != unit) restart_at(unit, lock);
   use(unit, lock);
 }
 
+void WeightStream::release(size_t unit) {
+  const std::lock_guard lock(mutex_);
+  free(unit);
+  figures_.seconds = seconds_now() - began_;
+}
+
+bool WeightStream::is_ready(size_t unit) const {
+  const std::lock_guard lock(mutex_);
+  return failure_ ||
+         (!loading_.empty() && loading_.front().unit == unit && loading_.front().unread == 0);
+}
+
 void WeightStream::after(size_t unit) {
   std::unique_lock lock(mutex_);
-  release(unit);
+  free(unit);
   const size_t head = units_.size() - 1;
   if (unit + 1 == head && !units_[head]->block()) {
     use(head, lock);
@@ -107,7 +119,7 @@ void WeightStream::use(size_t unit, std::unique_lock<std::mutex>& lock) {
   units_[unit]->move_to(loading_.front().region);
 }
 
-void WeightStream::release(size_t unit) {
+void WeightStream::free(size_t unit) {
   units_[unit]->move_back();
   // A tied head is read as a table of embeddings too, in the mapped file.
   if (!units_[unit]->block()) units_[unit]->drop();

@@ -7,6 +7,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -27,14 +28,28 @@ struct StreamFigures {
 /// Reads the units in the order of passes on kReaders threads, and the first ones of the next pass
 /// behind the last. At most `capacity` bytes of them are in memory, and at least the largest unit.
 /// `rest`: other weights on the disk, such as a table of embeddings, which are read where they are
-/// accessed and dropped at the first block. Sets the hooks of the blocks, which outlive it. Errors
-/// of reading are thrown by the block that needs the bytes.
+/// accessed and dropped at the first block. Errors of reading are thrown where the bytes are
+/// needed.
 class WeightStream {
  public:
-  WeightStream(std::vector<StreamedUnit> units, std::vector<MappedRange> rest, int64_t capacity);
+  /// Who uses the units: their blocks, which outlive it and whose hooks it sets, or the caller, by
+  /// acquire() and release().
+  enum class User { kBlocks, kCaller };
+
+  WeightStream(std::vector<StreamedUnit> units, std::vector<MappedRange> rest, int64_t capacity,
+               User user = User::kBlocks);
   ~WeightStream();
   WeightStream(const WeightStream&) = delete;
   WeightStream& operator=(const WeightStream&) = delete;
+
+  /// Waits for the bytes of the unit, the next one of a pass, and gives them to the weights.
+  void acquire(size_t unit);
+  /// Frees the unit that was acquired first.
+  void release(size_t unit);
+  /// Whether acquire() would not wait.
+  bool is_ready(size_t unit) const;
+  /// That the bytes of units are in.
+  std::span<std::byte> memory() const { return ring_.memory(); }
 
   StreamFigures figures() const;
 
@@ -48,11 +63,9 @@ class WeightStream {
     size_t unread = 0;  ///< pieces
   };
 
-  void before(size_t unit);
   void after(size_t unit);
-  /// Waits for the bytes of the unit, and gives them to the weights.
   void use(size_t unit, std::unique_lock<std::mutex>& lock);
-  void release(size_t unit);
+  void free(size_t unit);
   void restart_at(size_t unit, std::unique_lock<std::mutex>& lock);
   void read_pieces();
   /// The unit with a piece to read, perhaps a new one; null: there is no memory for one.

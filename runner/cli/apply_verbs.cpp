@@ -206,20 +206,22 @@ ExitCode evaluate_on_mesh(const EvaluateArguments& arguments, RankSession& sessi
 }
 
 ExitCode evaluate_verb(const EvaluateArguments& arguments) {
-  const PlacementRequest placement = placement_request(arguments.placement);
+  PlacementRequest placement = placement_request(arguments.placement);
+  const at::Device device = choose_inference_device(placement);
   DiskFiles files;
   TrainedModel trained =
       load_trained(files, checkpoint_at(files, arguments.source), components_for);
   if (!arguments.data.empty()) change_data(trained, arguments.data);
   if (!has_eval_data(trained.recipe)) refuse_without_data(arguments.source);
   require_eval_data(trained);
-  const auto job =
-      evaluation_job({std::move(trained.recipe), std::move(trained.resolved),
-                      std::move(trained.data), std::move(trained.model), trained.world,
-                      std::move(trained.fitted_values), std::move(trained.data_fingerprint)},
-                     *trained.registry);
+  const auto job = evaluation_job(
+      {std::move(trained.recipe), std::move(trained.resolved), std::move(trained.data),
+       std::move(trained.model), trained.world, std::move(trained.fitted_values),
+       std::move(trained.data_fingerprint), device},
+      *trained.registry);
   load_task_models(*job, trained.task_weights);
-  const auto placed = PlacedWeights::place(*job->model, placement);
+  for (const TaskModel& item : job->task_models) move_to(*item.model, device);
+  const auto placed = PlacedWeights::place(*job->model, placement, device);
   print_results(arguments, trained, job->eval_samples, *evaluate(*job));
   if (placed) placed->report();
   return ExitCode::kDone;
@@ -274,13 +276,14 @@ ExitCode predict_on_mesh(const PredictArguments& arguments, RankSession& session
 }
 
 ExitCode predict_verb(const PredictArguments& arguments) {
-  const PlacementRequest placement = placement_request(arguments.placement);
+  PlacementRequest placement = placement_request(arguments.placement);
+  const at::Device device = choose_inference_device(placement);
   DiskFiles files;
   const TrainedModel trained =
       load_trained(files, checkpoint_at(files, arguments.source), components_for);
   check_predicts(trained);
-  const Application application = {{.probabilities = arguments.probabilities}};
-  const auto placed = PlacedWeights::place(*trained.model, placement);
+  const Application application = {{.probabilities = arguments.probabilities, .device = device}};
+  const auto placed = PlacedWeights::place(*trained.model, placement, device);
   if (arguments.input != "-") {
     predict_input(trained, arguments.input, arguments, application);
     if (placed) placed->report();

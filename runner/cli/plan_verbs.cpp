@@ -271,7 +271,7 @@ void add_plan_verb(VerbTable& verbs) {
   CLI::App& verb = verbs.add("plan", "estimate memory and compute without training",
                              verbs.with_torch([to] { return plan_verb(*to); }));
   verb.add_option("--ranks", to->ranks, "numbers of ranks to plan for, such as 1,2,8");
-  add_device_flags(verb, to->placement);
+  add_device_map_flags(verb, to->placement);
   CLI::Option* hardware = verb.add_option(
       "--hardware", to->hardware,
       "compare the meshes of the ranks on other hardware, the fastest first: " +

@@ -1,91 +1,32 @@
 #include "runner/placement/weight_placement.h"
 
-#include <CLI/CLI.hpp>
+#include <c10/core/GradMode.h>
+
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
-#include <fstream>
 #include <iostream>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <set>
-#include <sstream>
 #include <stdexcept>
 
 #include "core/api/model.h"
 #include "core/base/error.h"
-#include "core/base/hardware_info.h"
 #include "core/base/text.h"
-#include "core/recipe/scalar.h"
 #include "kernels/memory/deferred_init.h"
 #include "models/layers/module_state.h"
 #include "models/placement/model_tree.h"
 #include "models/placement/module_sizes.h"
 #include "models/placement/offload_folder.h"
-#include "runner/launch/memory_limits.h"
 #include "runner/plan/number_text.h"
 
 namespace accel {
 namespace {
 
-constexpr auto kAuto = "auto";
-constexpr const char* kKinds[] = {kAuto, "balanced", "balanced_low_0", "sequential"};
-constexpr auto kSizeHint = "give sizes such as '--max-memory cpu=4GiB,disk=20GiB'";
 constexpr int64_t kRateBytes = int64_t{256} << 20;
 
-bool is_kind(const std::string& word) {
-  return std::find(std::begin(kKinds), std::end(kKinds), word) != std::end(kKinds);
-}
-
-bool is_number(const std::string& word) {
-  return !word.empty() && word.size() < 10 &&
-         std::all_of(word.begin(), word.end(), [](char c) { return c >= '0' && c <= '9'; });
-}
-
-/// Throws for devices that inference does not use.
-void check_device(const std::string& device, const char* flag) {
-  if (device == kCpuDevice || device == kDiskDevice) return;
-  if (!is_number(device)) {
-    throw Error(ExitCode::kRecipe, text("'{}' has the device '{}'", flag, device),
-                "devices are cpu, disk and the numbers of GPUs");
-  }
-  throw Error(ExitCode::kRecipe,
-              text("'{}' has GPU {}; this machine has {} GPUs, and inference computes on the CPU",
-                   flag, device, gpus_here()),
-              "name cpu and disk");
-}
-
-std::map<std::string, std::string> devices_in(const std::string& path) {
-  std::ifstream file(path);
-  if (!file || std::filesystem::is_directory(path)) {
-    throw Error(ExitCode::kRecipe,
-                text("'--device-map' is '{}', which is neither a way to place nor a file", path),
-                "give auto, balanced, balanced_low_0, sequential, or a JSON file of names and "
-                "devices");
-  }
-  const auto json = nlohmann::json::parse(file, nullptr, false);
-  std::map<std::string, std::string> out;
-  for (auto item = json.begin(); json.is_object() && item != json.end(); ++item) {
-    if (!item->is_string() && !item->is_number_unsigned()) break;
-    const std::string device = item->is_string() ? item->get<std::string>() : item->dump();
-    check_device(device, "--device-map");
-    out[item.key()] = device;
-  }
-  if (json.is_object() && !json.empty() && out.size() == json.size()) return out;
-  throw Error(ExitCode::kRecipe, text("'{}' is no device map", path),
-              "give a JSON object of modules and devices, such as {\"model.embed_tokens\": "
-              "\"cpu\", \"model.layers\": \"disk\"}");
-}
-
-int64_t limit_of(const MaxMemory& limits, const std::string& device) {
-  const auto found = std::find_if(limits.begin(), limits.end(),
-                                  [&](const DeviceLimit& item) { return item.device == device; });
-  return found == limits.end() ? -1 : found->bytes;
-}
-
-MaxMemory with_cpu_limit(MaxMemory limits, int64_t bytes) {
+MaxMemory with_limit(MaxMemory limits, const char* device, int64_t bytes) {
   for (DeviceLimit& limit : limits) {
-    if (limit.device == kCpuDevice) limit.bytes = bytes;
+    if (limit.device == device) limit.bytes = bytes;
   }
   return limits;
 }
@@ -94,6 +35,9 @@ MaxMemory with_cpu_limit(MaxMemory limits, int64_t bytes) {
 struct Placed {
   DeviceMap map;
   std::map<std::string, int64_t> bytes;
+  std::string computing = kCpuDevice;  ///< the device that computes
+
+  bool is_all_there() const { return bytes.size() == 1 && bytes.contains(computing); }
 
   int64_t on(const char* device) const {
     const auto found = bytes.find(device);
@@ -135,7 +79,8 @@ Placed placed_by(DeviceMap map, const ModuleSizes& sizes, const std::vector<Para
   return out;
 }
 
-/// With room for a block that is read ahead where a block is on the disk.
+/// With room for a block that is read ahead where a block is on the disk, and on the GPU for one
+/// that is copied ahead where a block is not there.
 Placed inferred(const PlacedModel& model, const PlacementRequest& request,
                 const std::vector<Parameter>& weights, int64_t largest) {
   const ModuleSizes sizes(model.root);
@@ -145,10 +90,15 @@ Placed inferred(const PlacedModel& model, const PlacementRequest& request,
         is_even ? balanced_memory(model, given, request.kind == "balanced_low_0") : given;
     return placed_by(infer_device_map(model, limits), sizes, weights);
   };
-  Placed first = infer(request.limits);
-  const int64_t limit = limit_of(request.limits, kCpuDevice);
-  if (!first.bytes.contains(kDiskDevice) || limit < 2 * largest) return first;
-  return infer(with_cpu_limit(request.limits, limit - largest));
+  const Placed first = infer(request.limits);
+  MaxMemory limits = request.limits;
+  const auto leave_block = [&](const char* device) {
+    const int64_t limit = request.limit_of(device);
+    if (limit >= 2 * largest) limits = with_limit(std::move(limits), device, limit - largest);
+  };
+  if (first.bytes.contains(kDiskDevice)) leave_block(kCpuDevice);
+  if (request.limit_of(kGpuDevice) >= 0 && first.bytes.size() > 1) leave_block(kGpuDevice);
+  return limits == request.limits ? first : infer(limits);
 }
 
 /// "model.layers.3" and "model.layers.4" on one device are one line.
@@ -205,58 +155,64 @@ std::vector<MappedRange> ranges_of(const std::vector<Parameter>& weights) {
   return mapped_ranges(std::move(bytes));
 }
 
-std::vector<at::Tensor> tensors_of(const std::vector<Parameter>& weights) {
-  std::vector<at::Tensor> tensors;
-  for (const Parameter& item : weights) tensors.push_back(item.local);
-  return tensors;
-}
-
-/// The weights on the disk of a block, or with null of the head.
-struct DiskUnit {
+/// The weights outside of the device that computes of a block, or with null of the head.
+struct OffloadedUnit {
   Block* block = nullptr;
   std::vector<Parameter> weights;
-
-  int64_t bytes() const {
-    return std::accumulate(weights.begin(), weights.end(), int64_t{0},
-                           [](int64_t sum, const Parameter& item) {
-                             return sum + static_cast<int64_t>(item.local.nbytes());
-                           });
-  }
 };
 
-/// The weights on the disk: those of blocks, then those of the head, and others.
-struct DiskWeights {
-  std::vector<DiskUnit> units;
+int64_t bytes_of(const std::vector<Parameter>& weights) {
+  return std::accumulate(weights.begin(), weights.end(), int64_t{0},
+                         [](int64_t sum, const Parameter& item) {
+                           return sum + static_cast<int64_t>(item.local.nbytes());
+                         });
+}
+
+std::vector<Parameter> on_disk(const std::vector<Parameter>& weights, const DeviceMap& map) {
+  std::vector<Parameter> out;
+  std::copy_if(weights.begin(), weights.end(), std::back_inserter(out),
+               [&](const Parameter& item) { return map.device_of(item.name) == kDiskDevice; });
+  return out;
+}
+
+/// The weights outside of the device that computes: those of blocks, then those of the head, and
+/// others.
+struct OffloadedWeights {
+  std::vector<OffloadedUnit> units;
   std::vector<Parameter> rest;
 
-  std::vector<Parameter> all() const {
+  std::vector<Parameter> on_disk(const DeviceMap& map) const {
     std::vector<Parameter> out;
-    for (const DiskUnit& unit : units) {
-      out.insert(out.end(), unit.weights.begin(), unit.weights.end());
+    for (const OffloadedUnit& unit : units) {
+      for (Parameter& item : accel::on_disk(unit.weights, map)) out.push_back(std::move(item));
     }
-    out.insert(out.end(), rest.begin(), rest.end());
+    for (Parameter& item : accel::on_disk(rest, map)) out.push_back(std::move(item));
     return out;
   }
-  int64_t largest() const {
+  /// Of the weights that `part` selects of a unit.
+  template <class Part>
+  int64_t largest(const Part& part) const {
     int64_t bytes = 0;
-    for (const DiskUnit& unit : units) bytes = std::max(bytes, unit.bytes());
+    for (const OffloadedUnit& unit : units) bytes = std::max(bytes, bytes_of(part(unit.weights)));
     return bytes;
   }
 };
 
-DiskWeights disk_weights(Model& model, const DeviceMap& map,
-                         const std::vector<Parameter>& weights) {
-  const auto on_disk = [&](const std::vector<Parameter>& from) {
+OffloadedWeights offloaded_weights(Model& model, const Placed& placed,
+                                   const std::vector<Parameter>& weights) {
+  const auto is_offloaded = [&](const Parameter& item) {
+    return placed.map.device_of(item.name) != placed.computing;
+  };
+  const auto offloaded = [&](const std::vector<Parameter>& from) {
     std::vector<Parameter> out;
-    std::copy_if(from.begin(), from.end(), std::back_inserter(out),
-                 [&](const Parameter& item) { return map.device_of(item.name) == kDiskDevice; });
+    std::copy_if(from.begin(), from.end(), std::back_inserter(out), is_offloaded);
     return out;
   };
-  DiskWeights out;
+  OffloadedWeights out;
   std::set<std::string> in_blocks;
   for (const BlockParameters& block : blocks_of(model)) {
     for (const Parameter& item : block.parameters) in_blocks.insert(item.name);
-    std::vector<Parameter> own = on_disk(block.parameters);
+    std::vector<Parameter> own = offloaded(block.parameters);
     if (!own.empty()) out.units.push_back({block.block, std::move(own)});
   }
   auto* chain = dynamic_cast<BlockChain*>(&model);
@@ -266,7 +222,7 @@ DiskWeights disk_weights(Model& model, const DeviceMap& map,
   for (const Parameter& item : weights) {
     const bool in_block = in_blocks.contains(item.name);
     after_blocks = after_blocks || in_block;
-    if (in_block || map.device_of(item.name) != kDiskDevice) continue;
+    if (in_block || !is_offloaded(item)) continue;
     const bool is_head = after_blocks || (tied.defined() && item.local.is_same(tied));
     (is_head && !out.units.empty() ? head : out.rest).push_back(item);
   }
@@ -274,39 +230,60 @@ DiskWeights disk_weights(Model& model, const DeviceMap& map,
   return out;
 }
 
+const char* place_text(const std::string& device) {
+  return device == kCpuDevice ? "the CPU" : device == kGpuDevice ? "the GPU" : "the disk";
+}
+
 /// Throws for more bytes on a device than its limit.
 void check_limits(const Placed& placed, const PlacementRequest& request) {
-  const int64_t disk_limit = limit_of(request.limits, kDiskDevice);
-  if (disk_limit >= 0 && placed.on(kDiskDevice) > disk_limit) {
+  for (const char* device : {kGpuDevice, kCpuDevice, kDiskDevice}) {
+    const int64_t limit = request.limit_of(device);
+    // A map that is inferred may leave the CPU no room for the rest, which room_for() reports.
+    const bool is_counted = device == kDiskDevice || !request.devices.empty();
+    if (!is_counted || limit < 0 || placed.on(device) <= limit) continue;
     throw Error(ExitCode::kRecipe,
-                text("{} of weights are on the disk, and '--max-memory' allows {}",
-                     bytes_text(placed.on(kDiskDevice)), bytes_text(disk_limit)),
-                "raise a limit");
-  }
-  const int64_t cpu_limit = limit_of(request.limits, kCpuDevice);
-  if (!request.devices.empty() && cpu_limit >= 0 && placed.on(kCpuDevice) > cpu_limit) {
-    throw Error(ExitCode::kRecipe,
-                text("{} of weights are on the CPU, and '--max-memory' allows {}",
-                     bytes_text(placed.on(kCpuDevice)), bytes_text(cpu_limit)),
+                text("{} of weights are on {}, and '--max-memory' allows {}",
+                     bytes_text(placed.on(device)), place_text(device), bytes_text(limit)),
                 "raise a limit");
   }
 }
 
-/// The bytes for streamed weights. Throws if a block or the head has more.
-int64_t room_for(const DiskWeights& disk, const Placed& placed, const PlacementRequest& request) {
-  if (disk.units.empty()) {
+void require_streamed(const OffloadedWeights& offloaded, const Placed& placed) {
+  if (placed.computing != kCpuDevice && !offloaded.rest.empty()) {
     throw Error(ExitCode::kRecipe,
-                "no block of the model is on the disk, and others cannot be streamed",
-                "raise 'cpu' in '--max-memory'");
+                text("'{}' is not on the GPU, and belongs to no block that is copied there",
+                     offloaded.rest.front().name),
+                "place it on 0, or raise '0' in '--max-memory'");
   }
-  const int64_t room = limit_of(request.limits, kCpuDevice) - placed.on(kCpuDevice);
-  const int64_t largest = disk.largest();
+  if (!offloaded.units.empty()) return;
+  throw Error(ExitCode::kRecipe,
+              text("all blocks of the model are on {}, and other weights cannot be streamed",
+                   place_text(placed.computing)),
+              text("raise '{}' in '--max-memory'", placed.computing));
+}
+
+/// The bytes that `device` has for streamed weights. Throws if a unit has more, `largest`.
+int64_t room_for(int64_t largest, const char* device, const Placed& placed,
+                 const PlacementRequest& request) {
+  const int64_t room = request.limit_of(device) - placed.on(device);
   if (room >= largest) return room;
   throw Error(ExitCode::kRecipe,
-              text("'cpu' of '--max-memory' leaves {} for streamed weights, and a block or the "
+              text("'{}' of '--max-memory' leaves {} for streamed weights, and a block or the "
                    "head has {}",
-                   bytes_text(std::max<int64_t>(room, 0)), bytes_text(largest)),
-              text("allow 'cpu={}KiB'", (placed.on(kCpuDevice) + largest + 1023) / 1024));
+                   device, bytes_text(std::max<int64_t>(room, 0)), bytes_text(largest)),
+              text("allow '{}={}KiB'", device, (placed.on(device) + largest + 1023) / 1024));
+}
+
+int64_t room_for_disk(const OffloadedWeights& offloaded, const Placed& placed,
+                      const PlacementRequest& request) {
+  const auto part = [&](const auto& weights) { return on_disk(weights, placed.map); };
+  return room_for(offloaded.largest(part), kCpuDevice, placed, request);
+}
+
+int64_t room_on_gpu(const OffloadedWeights& offloaded, const Placed& placed,
+                    const PlacementRequest& request) {
+  const auto all = [](const auto& weights) { return weights; };
+  return room_for(offloaded.largest(all), kGpuDevice, placed, request);
 }
 
 /// The name of a tied head in transformers' modules.
@@ -348,6 +325,7 @@ Placed placed_model_of(Model& model, const std::vector<Parameter>& weights,
   Placed placed = request.devices.empty()
                       ? inferred(tree, request, weights, largest_unit(tree, model))
                       : placed_by(given, sizes, weights);
+  if (request.names_gpu()) placed.computing = kGpuDevice;
   print_table(placed, sizes, request.kind, to);
   check_limits(placed, request);
   return placed;
@@ -359,16 +337,26 @@ void print_placement(Model& model, const PlacementRequest& request, std::ostream
                      const std::function<double()>& disk_rate) {
   const std::vector<Parameter> weights = parameters_of(model);
   const Placed placed = placed_model_of(model, weights, request, to);
-  if (placed.on(kDiskDevice) == 0) {
-    to << "all weights are on the CPU: nothing is streamed\n";
+  if (placed.is_all_there()) {
+    to << "all weights are on " << place_text(placed.computing) << ": nothing is streamed\n";
     return;
   }
-  const DiskWeights disk = disk_weights(model, placed.map, weights);
-  const int64_t room = room_for(disk, placed, request);
+  const OffloadedWeights offloaded = offloaded_weights(model, placed, weights);
+  require_streamed(offloaded, placed);
+  const bool on_gpu = placed.computing == kGpuDevice;
+  if (on_gpu) {
+    int64_t bytes = 0;
+    for (const OffloadedUnit& unit : offloaded.units) bytes += bytes_of(unit.weights);
+    to << "copied to the GPU: " << bytes_text(bytes) << " per token, at most "
+       << bytes_text(room_on_gpu(offloaded, placed, request)) << " of them there\n";
+  }
   int64_t bytes = 0;
-  for (const DiskUnit& unit : disk.units) bytes += unit.bytes();
-  to << "streamed: " << bytes_text(bytes) << " per token, at most " << bytes_text(room)
-     << " of them in memory\n";
+  for (const OffloadedUnit& unit : offloaded.units) {
+    bytes += bytes_of(on_disk(unit.weights, placed.map));
+  }
+  if (on_gpu && bytes == 0) return;
+  to << "streamed: " << bytes_text(bytes) << " per token, at most "
+     << bytes_text(room_for_disk(offloaded, placed, request)) << " of them in memory\n";
   const double rate = disk_rate();
   if (rate == 0) {
     to << "predicted: no seconds per token, the recipe has no 'weights' to measure the disk with\n";
@@ -382,118 +370,100 @@ double disk_rate_of(std::vector<std::span<const std::byte>> mapped) {
   return sequential_rate(mapped_ranges(std::move(mapped)), kRateBytes);
 }
 
-void add_device_flags(CLI::App& verb, PlacementFlags& to) {
-  verb.add_option("--device-map", to.device_map,
-                  "place weights in memory and on the disk as Accelerate does: auto, balanced, "
-                  "balanced_low_0, sequential, or a JSON file of modules and devices; weights on "
-                  "the disk are streamed");
-  verb.add_option("--max-memory", to.max_memory,
-                  "bytes of weights by device, such as cpu=4GiB,disk=20GiB; default: the memory "
-                  "that is available");
-}
+namespace {
 
-void add_placement_flags(CLI::App& verb, PlacementFlags& to) {
-  add_device_flags(verb, to);
-  verb.add_option("--offload", to.offload,
-                  "a folder for the weights on the disk, as Accelerate's: written if it does not "
-                  "exist, else read; for weights that the model's files have in another type or "
-                  "layout");
-}
-
-void refuse_placement_on_mesh(const PlacementFlags& flags) {
-  if (!flags.is_set()) return;
-  throw Error(ExitCode::kRecipe,
-              "'--device-map', '--max-memory' and '--offload' place the model of one process",
-              "leave them out, or '--mesh'");
-}
-
-MaxMemory parse_max_memory(const std::string& list) {
-  MaxMemory out;
-  std::istringstream words(list);
-  for (std::string word; std::getline(words, word, ',');) {
-    const size_t equals = word.find('=');
-    if (equals == word.npos) {
-      throw Error(ExitCode::kRecipe,
-                  text("'--max-memory' has '{}', which is not DEVICE=SIZE", word), kSizeHint);
-    }
-    const std::string device = word.substr(0, equals);
-    check_device(device, "--max-memory");
-    const std::string size = word.substr(equals + 1);
-    const Parsed<ByteSize> bytes = parse_byte_size({size});
-    if (!bytes.value) {
-      throw Error(ExitCode::kRecipe,
-                  text("'--max-memory' gives '{}' the size '{}', which is not a number of bytes",
-                       device, size),
-                  kSizeHint);
-    }
-    if (limit_of(out, device) >= 0) {
-      throw Error(ExitCode::kRecipe, text("'--max-memory' has '{}' twice", device), kSizeHint);
-    }
-    out.push_back({device, bytes.value->bytes});
+/// Moves the weights that the map has on the GPU, and all buffers.
+void move_resident(Model& model, const std::vector<Parameter>& weights, const DeviceMap& map,
+                   at::Device device) {
+  const c10::NoGradGuard no_grad;
+  for (const Parameter& item : weights) {
+    if (map.device_of(item.name) == kGpuDevice) item.local.set_data(item.local.to(device));
   }
-  if (out.empty()) throw Error(ExitCode::kRecipe, "'--max-memory' is empty", kSizeHint);
-  return in_device_order(std::move(out));
+  move_buffers_to(model, device);
 }
 
-PlacementRequest placement_request(const PlacementFlags& flags) {
-  PlacementRequest out;
-  if (!flags.is_set()) return out;
-  if (flags.device_map.empty() && flags.max_memory.empty()) {
-    throw Error(ExitCode::kRecipe, "'--offload' needs weights on the disk",
-                "give '--max-memory' or '--device-map' with it");
+WeightStreams streams_of(const OffloadedWeights& offloaded, const Placed& placed,
+                         const PlacementRequest& request, at::Device device) {
+  WeightStreams out;
+  std::vector<StreamedUnit> disk_units;
+  std::vector<DeviceUnit> units;
+  std::vector<MappedRange> all;
+  for (const OffloadedUnit& unit : offloaded.units) {
+    DeviceUnit copied = {unit.block, {}};
+    StreamedUnit read = {unit.block, ranges_of(on_disk(unit.weights, placed.map)), {}};
+    for (const Parameter& item : unit.weights) {
+      // A tensor of its own where the parameter will be on the GPU.
+      const at::Tensor values = device.is_cpu() ? item.local : item.local.detach();
+      copied.weights.push_back({item.local, values});
+      if (placed.map.device_of(item.name) == kDiskDevice) read.weights.push_back(values);
+    }
+    if (!read.weights.empty()) {
+      copied.on_disk = disk_units.size();
+      out.disk_bytes += read.bytes();
+      all.insert(all.end(), read.ranges.begin(), read.ranges.end());
+      disk_units.push_back(std::move(read));
+    }
+    units.push_back(std::move(copied));
   }
-  out.offload = flags.offload;
-  out.kind = flags.device_map.empty() ? kAuto : flags.device_map;
-  if (!flags.max_memory.empty()) out.limits = parse_max_memory(flags.max_memory);
-  if (limit_of(out.limits, kCpuDevice) < 0) {
-    out.limits.push_back({kCpuDevice, available_memory()});
-    out.limits = in_device_order(std::move(out.limits));
+  if (!disk_units.empty()) {
+    out.disk_rate = sequential_rate(all, kRateBytes);
+    out.disk = std::make_unique<WeightStream>(
+        std::move(disk_units), ranges_of(on_disk(offloaded.rest, placed.map)),
+        room_for_disk(offloaded, placed, request),
+        device.is_cpu() ? WeightStream::User::kBlocks : WeightStream::User::kCaller);
   }
-  if (!is_kind(out.kind)) out.devices = devices_in(out.kind);
+  if (device.is_cpu()) return out;
+  out.device = std::make_unique<DeviceStream>(
+      std::move(units), device, room_on_gpu(offloaded, placed, request), out.disk.get());
   return out;
 }
 
-std::unique_ptr<PlacedWeights> PlacedWeights::place(Model& model, const PlacementRequest& request) {
-  if (request.kind.empty()) return nullptr;
-  const std::vector<Parameter> weights = parameters_of(model);
-  const Placed placed = placed_model_of(model, weights, request, std::cerr);
-  if (placed.on(kDiskDevice) == 0) {
-    if (!request.offload.empty()) {
-      throw Error(ExitCode::kRecipe, "'--offload' has nothing to do: all weights are on the CPU",
-                  "leave it out, or lower 'cpu' in '--max-memory'");
-    }
+}  // namespace
+
+std::unique_ptr<PlacedWeights> PlacedWeights::place(Model& model, const PlacementRequest& request,
+                                                    at::Device device) {
+  if (request.kind.empty()) {
+    if (!device.is_cpu()) move_to(model, device);
     return nullptr;
   }
-  const DiskWeights disk = disk_weights(model, placed.map, weights);
-  const int64_t room = room_for(disk, placed, request);
+  const std::vector<Parameter> weights = parameters_of(model);
+  const Placed placed = placed_model_of(model, weights, request, std::cerr);
+  if (!request.offload.empty() && placed.on(kDiskDevice) == 0) {
+    throw Error(ExitCode::kRecipe, "'--offload' has nothing to do: no weights are on the disk",
+                "leave it out, or lower limits in '--max-memory'");
+  }
+  if (placed.is_all_there()) {
+    if (!device.is_cpu()) move_to(model, device);
+    return nullptr;
+  }
+  const OffloadedWeights offloaded = offloaded_weights(model, placed, weights);
+  require_streamed(offloaded, placed);
   if (!request.offload.empty()) {
-    OffloadFolder(request.offload).adopt(disk.all(), tied_head(model, weights));
+    OffloadFolder(request.offload).adopt(offloaded.on_disk(placed.map), tied_head(model, weights));
     load_others(weights, placed.map);
   }
-  auto out = std::make_unique<PlacedWeights>();
-  std::vector<StreamedUnit> units;
-  std::vector<MappedRange> all;
-  for (const DiskUnit& unit : disk.units) {
-    units.push_back({unit.block, ranges_of(unit.weights), tensors_of(unit.weights)});
-    out->pass_bytes_ += units.back().bytes();
-    all.insert(all.end(), units.back().ranges.begin(), units.back().ranges.end());
-  }
-  out->disk_rate_ = sequential_rate(all, kRateBytes);
-  out->stream_ = std::make_unique<WeightStream>(std::move(units), ranges_of(disk.rest), room);
-  return out;
+  WeightStreams streams = streams_of(offloaded, placed, request, device);
+  if (!device.is_cpu()) move_resident(model, weights, placed.map, device);
+  return std::unique_ptr<PlacedWeights>(new PlacedWeights(std::move(streams)));
 }
 
 void PlacedWeights::report() const {
-  const StreamFigures figures = stream_->figures();
-  if (figures.passes == 0) return;
-  const auto passes = static_cast<double>(figures.passes);
-  const auto bytes = static_cast<double>(figures.bytes);
   constexpr double kMib = 1 << 20;
-  std::cerr << "streamed " << bytes_text(pass_bytes_) << " a pass: predicted "
-            << static_cast<double>(pass_bytes_) / disk_rate_ << " s, measured "
+  if (streams_.device) {
+    std::cerr << "copied " << bytes_text(streams_.device->pass_bytes()) << " to the GPU a pass, "
+              << bytes_text(streams_.device->capacity()) << " of them there at once\n";
+  }
+  if (!streams_.disk) return;
+  const StreamFigures figures = streams_.disk->figures();
+  const int64_t count = streams_.device ? streams_.device->passes() : figures.passes;
+  if (count == 0) return;
+  const auto passes = static_cast<double>(count);
+  const auto bytes = static_cast<double>(figures.bytes);
+  std::cerr << "streamed " << bytes_text(streams_.disk_bytes) << " a pass: predicted "
+            << static_cast<double>(streams_.disk_bytes) / streams_.disk_rate << " s, measured "
             << figures.seconds / passes << " s; " << std::llround(bytes / figures.seconds / kMib)
-            << " MiB/s, " << std::llround(100 * bytes / figures.seconds / disk_rate_)
-            << " % of the disk's " << std::llround(disk_rate_ / kMib) << " MiB/s; at most "
+            << " MiB/s, " << std::llround(100 * bytes / figures.seconds / streams_.disk_rate)
+            << " % of the disk's " << std::llround(streams_.disk_rate / kMib) << " MiB/s; at most "
             << bytes_text(figures.peak_bytes) << " of them in memory\n";
 }
 

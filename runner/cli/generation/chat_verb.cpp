@@ -15,6 +15,7 @@
 #include "runner/cli/cli.h"
 #include "runner/cli/generation/generation_flags.h"
 #include "runner/cli/generation/text_writer.h"
+#include "runner/placement/weight_placement.h"
 #include "text/tokenizer.h"
 
 namespace accel {
@@ -31,6 +32,7 @@ struct ChatArguments {
   std::string source;  ///< a run folder, a checkpoint or a Hugging Face folder
   std::string tokenizer, chat_template, system;
   GenerationFlags generation;
+  PlacementFlags placement;
 };
 
 std::string today() {
@@ -128,7 +130,11 @@ class Chat {
 };
 
 ExitCode chat_verb(const ChatArguments& arguments) {
-  const TextWriter writer = load_text_writer(arguments.source, arguments.tokenizer);
+  PlacementRequest placement = placement_request(arguments.placement);
+  const at::Device device = choose_inference_device(placement);
+  const TextWriter writer =
+      load_text_writer(arguments.source, arguments.tokenizer, !placement.offload.empty());
+  const auto placed = PlacedWeights::place(*writer.model, placement, device);
   return Chat(arguments, writer).run();
 }
 
@@ -146,6 +152,7 @@ void add_chat_verb(VerbTable& verbs) {
                   "a tokenizer.json, or the folder with one, where the source has none");
   verb.add_option("--chat-template", to->chat_template,
                   "a file with a chat template, instead of the tokenizer's");
+  add_placement_flags(verb, to->placement);
   add_generation_flags(verb, to->generation);
 }
 

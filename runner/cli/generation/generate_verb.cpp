@@ -168,14 +168,15 @@ ExitCode generate_on_mesh(const GenerateArguments& arguments, RankSession& sessi
 }
 
 ExitCode generate_verb(const GenerateArguments& arguments) {
-  const PlacementRequest placement = placement_request(arguments.placement);
+  PlacementRequest placement = placement_request(arguments.placement);
+  const at::Device device = choose_inference_device(placement);
   const std::vector<std::string> prompts = prompts_of(arguments);
   const TextWriter writer =
       load_text_writer(arguments.source, arguments.tokenizer, !placement.offload.empty());
   GenerationConfig config = apply_generation_flags(writer.config, arguments.generation);
   for (const std::string& prompt : prompts) writer.texts->check_prompt(prompt);
   print_generation_config(config, arguments.generation, writer.config_file);
-  const auto placed = PlacedWeights::place(*writer.model, placement);
+  const auto placed = PlacedWeights::place(*writer.model, placement, device);
   OrderedOutput output(prompts, writer.texts->continues_prompts(), arguments.json);
   writer.texts->generate(prompts, request_of(arguments, std::move(config)), output.receiver());
   if (placed) placed->report();
