@@ -117,6 +117,39 @@ def moved(session):
     return {"largest difference of losses": found}
 
 
+# Of six blocks of 50 KiB the device has room for about two.
+PLACED = {
+    "all weights on the device": ["--device", "cuda"],
+    "blocks in memory": ["--max-memory", "0=120KiB,cpu=1GiB"],
+    "blocks on the disk": ["--max-memory", "0=120KiB,cpu=110KiB"],
+}
+
+
+def inference(session):
+    """An evaluation on the device, also where it has no room for the model, against the CPU."""
+    if session.device == "cpu":
+        return {"skipped": "this compares a device with the CPU"}
+    data = TOKENS.replace("length: 512}}", "length: 512}, eval: {type: synthetic/addition, length: 64}}")
+    recipe = "model: {type: gpt, num_layers: 6, num_heads: 2, hidden_size: 32}\n" + data + REST
+    session.train("inferred", recipe, "accelerator.kernels=reference", "accelerator.tf32=false", device="cpu")
+
+    def loss(*flags):
+        output, _ = session.call(session.binary, "evaluate", "runs/inferred", "--json", *flags, limit=60)
+        result = next(line for line in output.splitlines() if line.startswith("{"))
+        return json.loads(result)["eval/loss"], [line for line in output.splitlines() if line.startswith(("copied", "streamed"))]
+
+    wanted, _ = loss("--device", "cpu")
+    numbers = {"lines": []}
+    for name, flags in PLACED.items():
+        found, lines = loss(*flags)
+        numbers[f"{name}: difference of losses"] = abs(found - wanted) / wanted
+        numbers["lines"] += lines
+    worst = max(value for value in numbers.values() if isinstance(value, float))
+    if worst > BOUND:
+        raise PartFailed(f"losses differ by {worst:.1e}, at most {BOUND:.0e} is wanted", numbers)
+    return numbers
+
+
 def exact(session):
     """Deterministic mode twice, and a resume in the middle: equal bits."""
     recipe = MODELS["gpt"].replace("hidden_size: 32", "hidden_size: 32, dropout: 0.1") + REST
@@ -329,6 +362,7 @@ PARTS = {
     "environment": environment,
     "equality": equality,
     "devices": moved,
+    "inference": inference,
     "exactness": exact,
     "kernels": kernels,
     "fused": fused,
