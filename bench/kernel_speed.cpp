@@ -4,6 +4,8 @@
 //
 // A kernel is entered in kCases; threads are OMP_NUM_THREADS. References use MKL's fastest matrix
 // products, too (kernels/cpu/mkl_processor.cpp), so that only kernels differ.
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/linear.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/ones_like.h>
@@ -13,12 +15,14 @@
 #include <benchmark/benchmark.h>
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "kernels/adam.h"
 #include "kernels/cpu_operators.h"
 #include "kernels/cross_entropy.h"
+#include "kernels/few_rows.h"
 #include "kernels/gelu.h"
 #include "kernels/max_pool.h"
 #include "kernels/norm.h"
@@ -41,6 +45,25 @@ Forward dequantize(WeightCode code, bool is_double) {
   return [weight = quantize_weight(drawn({2048, 2048}), code, is_double)] {
     return dequantize_weight(weight, at::kFloat);
   };
+}
+
+/// Rows of x by a weight of a Llama of 1.1B, as in generation; null code: unquantized.
+Forward decoding_product(int64_t rows, std::optional<WeightCode> code, at::ScalarType type) {
+  const at::Tensor values = drawn({5632, 2048}), x = drawn({rows, 2048}).to(type);
+  const auto in_scope = [](const auto& product) {
+    return [product] {
+      const at::NoGradGuard no_grad;
+      const FewRowsScope scope;
+      return product();
+    };
+  };
+  if (!code) {
+    return in_scope([x, weight = values.to(type)] { return at::linear(x, weight); });
+  }
+  const bool is_double = *code != WeightCode::kInt8;
+  return in_scope([x, weight = quantize_weight(values, *code, is_double)] {
+    return quantized_linear(x, weight, {}, {});
+  });
 }
 
 struct KernelCase {
@@ -123,6 +146,26 @@ const std::vector<KernelCase> kCases = {
     {"dequantize_nf4/2048x2048", [] { return dequantize(WeightCode::kNf4, false); }},
     {"dequantize_nf4/2048x2048/double", [] { return dequantize(WeightCode::kNf4, true); }},
     {"dequantize_int8/2048x2048", [] { return dequantize(WeightCode::kInt8, false); }},
+    {"decode/fp32/1", [] { return decoding_product(1, {}, at::kFloat); }},
+    {"decode/bf16/1", [] { return decoding_product(1, {}, at::kBFloat16); }},
+    {"decode/int8/1", [] { return decoding_product(1, WeightCode::kInt8, at::kFloat); }},
+    {"decode/nf4/1", [] { return decoding_product(1, WeightCode::kNf4, at::kFloat); }},
+    {"decode/fp32/4", [] { return decoding_product(4, {}, at::kFloat); }},
+    {"decode/bf16/4", [] { return decoding_product(4, {}, at::kBFloat16); }},
+    {"decode/int8/4", [] { return decoding_product(4, WeightCode::kInt8, at::kFloat); }},
+    {"decode/nf4/4", [] { return decoding_product(4, WeightCode::kNf4, at::kFloat); }},
+    {"decode/fp32/8", [] { return decoding_product(8, {}, at::kFloat); }},
+    {"decode/bf16/8", [] { return decoding_product(8, {}, at::kBFloat16); }},
+    {"decode/int8/8", [] { return decoding_product(8, WeightCode::kInt8, at::kFloat); }},
+    {"decode/nf4/8", [] { return decoding_product(8, WeightCode::kNf4, at::kFloat); }},
+    {"decode/fp32/16", [] { return decoding_product(16, {}, at::kFloat); }},
+    {"decode/bf16/16", [] { return decoding_product(16, {}, at::kBFloat16); }},
+    {"decode/int8/16", [] { return decoding_product(16, WeightCode::kInt8, at::kFloat); }},
+    {"decode/nf4/16", [] { return decoding_product(16, WeightCode::kNf4, at::kFloat); }},
+    {"decode/fp32/32", [] { return decoding_product(32, {}, at::kFloat); }},
+    {"decode/bf16/32", [] { return decoding_product(32, {}, at::kBFloat16); }},
+    {"decode/int8/32", [] { return decoding_product(32, WeightCode::kInt8, at::kFloat); }},
+    {"decode/nf4/32", [] { return decoding_product(32, WeightCode::kNf4, at::kFloat); }},
     {"norm_of_all/16x1M",
      [] {
        std::vector<at::Tensor> all;

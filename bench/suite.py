@@ -46,6 +46,7 @@ def beside(name, peer):
 
 SECTIONS = {"steps": steps.run, "start": start.run, "resume": start.run_resume, "checkpoints": checkpoints.run_section,
             "loader": loader.run, "ranks": beside("ranks", "Accelerate"), "sharded": beside("sharded", "FSDP2"),
+            "inference": beside("inference", "transformers"),
             "logging": logging_cost.run, "loop": loop.run, "kernels": kernels.run}
 PEERS = ("accelerate", "trainer", "eager", "compile")
 

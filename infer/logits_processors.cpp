@@ -1,7 +1,9 @@
 #include "infer/logits_processors.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <numeric>
 
@@ -15,6 +17,27 @@ constexpr float kNever = -std::numeric_limits<float>::infinity();
 
 using Scores = std::span<float>;
 using Tokens = std::span<const int64_t>;
+
+constexpr size_t kScoreLanes = 16;  // independent results, of which compilers make vectors
+
+/// Calls of(lane, score) for all scores, those of a lane in order.
+template <class Of>
+void for_each_lane(std::span<const float> scores, const Of& of) {
+  size_t i = 0;
+  for (; i + kScoreLanes <= scores.size(); i += kScoreLanes) {
+    for (size_t lane = 0; lane < kScoreLanes; ++lane) of(lane, scores[i + lane]);
+  }
+  for (size_t lane = 0; i < scores.size(); ++i, ++lane) of(lane, scores[i]);
+}
+
+float largest_of(std::span<const float> scores) {
+  std::array<float, kScoreLanes> largest;
+  largest.fill(kNever);
+  for_each_lane(scores, [&](size_t lane, float score) {
+    largest[lane] = score > largest[lane] ? score : largest[lane];
+  });
+  return *std::max_element(largest.begin(), largest.end());
+}
 
 float& score_of(Scores scores, int64_t token) {
   return scores[static_cast<size_t>(token)];
@@ -124,7 +147,7 @@ struct Candidates {
   std::vector<double> chances;  ///< sum to 1
 
   explicit Candidates(std::span<const float> scores) {
-    const float largest = *std::max_element(scores.begin(), scores.end());
+    const float largest = largest_of(scores);
     for (size_t i = 0; i < scores.size(); ++i) {
       if (scores[i] == kNever) continue;
       tokens.push_back(static_cast<int64_t>(i));
@@ -286,15 +309,18 @@ void process_logits(const GenerationConfig& config, const ScoredSequence& sequen
 }
 
 void check_logits(std::span<const float> logits) {
-  bool any = false;
-  for (const float logit : logits) {
-    if (std::isnan(logit) || logit == HUGE_VALF) {
-      throw DivergedError("the model's logits are not finite",
-                          "use a checkpoint from before the divergence");
-    }
-    any = any || std::isfinite(logit);
+  // Without branches, for vectors: NaN is not below the largest number.
+  constexpr float kLargest = std::numeric_limits<float>::max();
+  std::array<uint32_t, kScoreLanes> invalid = {};
+  for_each_lane(logits,
+                [&](size_t lane, float logit) { invalid[lane] |= logit <= kLargest ? 0U : 1U; });
+  if (std::find(invalid.begin(), invalid.end(), 1U) != invalid.end()) {
+    throw DivergedError("the model's logits are not finite",
+                        "use a checkpoint from before the divergence");
   }
-  if (!any) throw DivergedError("the model gives every token probability 0");
+  if (largest_of(logits) < -kLargest) {
+    throw DivergedError("the model gives every token probability 0");
+  }
 }
 
 void check_not_suppressed(std::span<const float> scores) {
@@ -306,11 +332,12 @@ void check_not_suppressed(std::span<const float> scores) {
 }
 
 int64_t argmax_token(std::span<const float> scores) {
-  return std::max_element(scores.begin(), scores.end()) - scores.begin();
+  const auto found = std::find(scores.begin(), scores.end(), largest_of(scores));
+  return found == scores.end() ? 0 : found - scores.begin();
 }
 
 int64_t sample_token(std::span<const float> scores, SampleRng& rng) {
-  const float largest = *std::max_element(scores.begin(), scores.end());
+  const float largest = largest_of(scores);
   std::vector<double> chances;
   for (const float score : scores) {
     chances.push_back(std::exp(static_cast<double>(score) - largest));
@@ -327,7 +354,7 @@ int64_t sample_token(std::span<const float> scores, SampleRng& rng) {
 }
 
 void to_log_probabilities(std::span<float> scores) {
-  const float largest = *std::max_element(scores.begin(), scores.end());
+  const float largest = largest_of(scores);
   double sum = 0;
   for (const float score : scores) sum += std::exp(static_cast<double>(score) - largest);
   const auto log_sum = static_cast<float>(std::log(sum));

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "kernels/few_rows.h"
 #include "models/layers/logit_softcap.h"
 #include "models/layers/tensor_parallel.h"
 
@@ -30,6 +31,7 @@ SequenceBatch::SequenceBatch(LanguageModel& model, SequenceBatchOptions options)
              window_ > 0 ? std::min(options_.capacity, window_) : options_.capacity) {}
 
 at::Tensor SequenceBatch::add(std::vector<int64_t> tokens) {
+  const FewRowsScope scope;
   keep_newest(tokens, window_);
   sequences_.push_back({std::move(tokens)});
   if (shares_cache_) cache_.clear_row(static_cast<int64_t>(size()) - 1);
@@ -48,6 +50,7 @@ void SequenceBatch::add_copies(size_t count) {
 }
 
 at::Tensor SequenceBatch::next(std::span<const int64_t> tokens) {
+  const FewRowsScope scope;
   bool outgrows = false;
   for (size_t row = 0; row < size(); ++row) {
     Sequence& sequence = sequences_[row];

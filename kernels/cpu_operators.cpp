@@ -20,6 +20,7 @@
 #include "kernels/attention.h"
 #include "kernels/convolution.h"
 #include "kernels/cpu/upcast.h"
+#include "kernels/few_rows.h"
 
 namespace accel {
 namespace {
@@ -49,6 +50,29 @@ auto widened(const Tensor& first, In... in) {
   const auto type = first.scalar_type();
   const bool is_upcast = upcasts(type) && is_fused() && (fits(in, type) && ...);
   return is_upcast ? compute_in_fp32<kOperator>(first, in...) : kOperator(first, in...);
+}
+
+/// Whether a * b is a product of few rows with a transposed weight, which ATen would convert to
+/// float32 as a whole.
+bool takes_few_rows(const Tensor& a, const Tensor& b) {
+  const bool is_converted = a.scalar_type() == at::kBFloat16 && upcasts(at::kBFloat16);
+  return is_converted && has_few_rows(a) && b.scalar_type() == a.scalar_type() && b.is_cpu() &&
+         b.stride(0) == 1 && b.stride(1) == b.size(0);
+}
+
+Tensor mm(const Tensor& a, const Tensor& b) {
+  if (!takes_few_rows(a, b)) return widened<&at::cpu::mm>(a, b);
+  return downcast(few_rows_product(a, stored_weight(b.t())), a.scalar_type());
+}
+
+Tensor addmm(const Tensor& bias, const Tensor& a, const Tensor& b, const at::Scalar& beta,
+             const at::Scalar& alpha) {
+  const bool is_sum = beta.equal(1) && alpha.equal(1) && bias.scalar_type() == a.scalar_type();
+  if (!is_sum || !takes_few_rows(a, b)) {
+    return widened<&at::cpu::addmm, const Tensor&, const Tensor&, const at::Scalar&,
+                   const at::Scalar&>(bias, a, b, beta, alpha);
+  }
+  return downcast(few_rows_product(a, stored_weight(b.t())).add_(bias), a.scalar_type());
 }
 
 constexpr auto kAttention = &at::cpu::_scaled_dot_product_flash_attention_for_cpu;
@@ -141,9 +165,9 @@ void stub(torch::Library& aten) {
     aten.impl(name, kernel);
     wide_operators()[std::string("aten::").append(name)] = widens_type;
   };
-  put("mm", &widened<&at::cpu::mm, T>, &upcasts);
+  put("mm", &mm, &upcasts);
   put("bmm", &widened<&at::cpu::bmm, T>, &upcasts);
-  put("addmm", &widened<&at::cpu::addmm, T, T, S, S>, &upcasts);
+  put("addmm", &addmm, &upcasts);
   put("baddbmm", &widened<&at::cpu::baddbmm, T, T, S, S>, &upcasts);
   put("_scaled_dot_product_flash_attention_for_cpu", &attention<T, T, double, bool, M, Scale>,
       &upcasts);

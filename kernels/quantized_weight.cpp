@@ -13,10 +13,12 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 
 #include "kernels/blockwise_quantization.h"
 #include "kernels/choice.h"
 #include "kernels/cpu/parallel.h"
+#include "kernels/few_rows.h"
 #include "kernels/without_autocast.h"
 
 namespace accel {
@@ -157,31 +159,71 @@ constexpr int64_t kBlockGrain = 256;  // minimum blocks per thread
 
 /// reference_4bit() in one pass over the codes.
 at::Tensor fused_4bit(const QuantizedWeight& weight) {
+  static_assert(kCodesPerBlock == kWeightBlock);
   const int64_t count = weight.rows * weight.columns;
   const at::Tensor scales = scales_of(weight).contiguous();
   at::Tensor out = at::empty({count}, scales.options());
-  const Table& table = table_of(weight.code);
+  const float* const table = table_of(weight.code).data();
   const auto* const codes = weight.codes.const_data_ptr<uint8_t>();
   const float* const scale = scales.const_data_ptr<float>();
   float* const to = out.mutable_data_ptr<float>();
   for_each_part(scales.numel(), kBlockGrain, [&](int64_t begin, int64_t end) {
-    for (int64_t block = begin; block < end; ++block) {
-      const int64_t first = block * kWeightBlock;
-      const int64_t last = std::min(first + kWeightBlock, count);
-      Table scaled;
-      for (size_t i = 0; i < scaled.size(); ++i) scaled[i] = table[i] * scale[block];
-      for (int64_t i = first; i < last; i += 2) {
-        const uint8_t pair = codes[i / 2];
-        to[i] = scaled[pair >> 4];
-        if (i + 1 < last) to[i + 1] = scaled[pair & 15];
-      }
-    }
+    const int64_t first = begin * kWeightBlock;
+    decode_4bit({codes, scale + begin, table}, first, std::min(end * kWeightBlock, count),
+                to + first);
   });
   return out;
 }
 
+constexpr double kInt8Step = 1.0 / 127;
+
 at::Tensor dequantize_int8(const QuantizedWeight& weight, at::ScalarType type) {
-  return weight.codes.to(type).mul(weight.abs_max.unsqueeze(1).mul(1.0 / 127).to(type));
+  return weight.codes.to(type).mul(weight.abs_max.unsqueeze(1).mul(kInt8Step).to(type));
+}
+
+using Scales = std::function<void(int64_t first, int64_t count, float* to)>;
+
+Scales int8_scales(const QuantizedWeight& weight, bool rounds) {
+  const auto* const abs_max = weight.abs_max.const_data_ptr<float>();
+  return [abs_max, rounds](int64_t first, int64_t count, float* to) {
+    for (int64_t i = 0; i < count; ++i) {
+      const float scale = abs_max[first + i] * static_cast<float>(kInt8Step);
+      to[i] = rounds ? static_cast<float>(c10::BFloat16(scale)) : scale;
+    }
+  };
+}
+
+/// scales_of() of some blocks.
+Scales block_scales(const QuantizedWeight& weight) {
+  if (!weight.is_double()) {
+    const auto* const abs_max = weight.abs_max.const_data_ptr<float>();
+    return [abs_max](int64_t first, int64_t count, float* to) {
+      std::copy_n(abs_max + first, count, to);
+    };
+  }
+  const auto* const codes = weight.abs_max.const_data_ptr<uint8_t>();
+  const auto* const nested = weight.nested_abs_max.const_data_ptr<float>();
+  const float offset = *weight.nested_offset.const_data_ptr<float>();
+  const at::Tensor map = signed_map(at::kCPU);
+  return [codes, nested, offset, map](int64_t first, int64_t count, float* to) {
+    const auto* const values = map.const_data_ptr<float>();
+    for (int64_t i = 0; i < count; ++i) {
+      const float scale = values[codes[first + i]] * nested[(first + i) / kScaleBlock];
+      to[i] = scale + offset;
+    }
+  };
+}
+
+/// Of a weight on the CPU, for products in float32 or bfloat16.
+StoredWeight stored(const QuantizedWeight& weight, at::ScalarType type) {
+  const bool is_int8 = weight.code == WeightCode::kInt8, rounds = type == at::kBFloat16;
+  return {.type = is_int8 ? StoredWeight::Type::kInt8 : StoredWeight::Type::k4Bit,
+          .data = weight.codes.const_data_ptr(),
+          .rows = weight.rows,
+          .columns = weight.columns,
+          .table = is_int8 ? nullptr : table_of(weight.code).data(),
+          .scales = is_int8 ? int8_scales(weight, rounds) : block_scales(weight),
+          .rounds = rounds};
 }
 
 class QuantizedLinear : public torch::autograd::Function<QuantizedLinear> {
@@ -270,7 +312,10 @@ at::Tensor quantized_linear(const at::Tensor& x, const QuantizedWeight& weight,
                                          ? at::autocast::get_autocast_dtype(device)
                                          : x.scalar_type();
   const at::Tensor input = x.to(type.value_or(of_autocast));
-  at::Tensor y = QuantizedLinear::apply(input, weight);
+  at::Tensor y =
+      has_few_rows(input)
+          ? few_rows_product(input, stored(weight, input.scalar_type())).to(input.scalar_type())
+          : QuantizedLinear::apply(input, weight);
   if (bias.defined()) y = y.add(bias.to(y.scalar_type()));
   return type ? y.to(x.scalar_type()) : y;
 }

@@ -43,7 +43,8 @@ at::Tensor dequantize_weight(const QuantizedWeight& weight, at::ScalarType type)
 
 /// x [..., columns] times the transposed weight, plus `bias`: [..., rows]. The product is computed
 /// in `type`, and the result has the type of x; without `type`, both are those of autocast or x.
-/// Gradients flow to x and the bias; the backward pass dequantizes again.
+/// Gradients flow to x and the bias; the backward pass dequantizes again. Few rows of x in a
+/// FewRowsScope are multiplied by the codes, without the dequantized weight in memory.
 at::Tensor quantized_linear(const at::Tensor& x, const QuantizedWeight& weight,
                             const at::Tensor& bias, std::optional<at::ScalarType> type);
 

@@ -6,12 +6,14 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 #include <torch/nn/module.h>
 
 #include <algorithm>
 #include <map>
 
+#include "kernels/few_rows.h"
 #include "models/layers/decoding.h"
 #include "tests/unit/build_component.h"
 
@@ -268,6 +270,33 @@ TEST(GenerationTest, EndsAtAnEndToken) {
   EXPECT_EQ(cut.end, GenerationEnd::kToken);
   const auto first = std::find(all.tokens.begin(), all.tokens.end(), all.tokens[5]);
   EXPECT_EQ(cut.tokens, std::vector<int64_t>(all.tokens.begin(), first));
+}
+
+/// Notes whether its passes are those of few rows.
+class ScopeProbe final : public LanguageModel {
+ public:
+  at::Tensor forward(const at::Tensor& tokens) override { return hidden(tokens); }
+  at::Tensor hidden(const at::Tensor& tokens) override {
+    scopes.push_back(FewRowsScope::is_active());
+    return at::zeros({tokens.size(0), tokens.size(1), 2});
+  }
+  at::Tensor head_weight() override { return at::zeros({5, 2}); }
+  torch::nn::Module& module() override { return module_; }
+  const char* default_task() const override { return ""; }
+
+  std::vector<bool> scopes;
+
+ private:
+  torch::nn::Module module_;
+};
+
+TEST(GenerationTest, PassesUseTheProductsOfFewRows) {
+  ScopeProbe model;
+  GenerationRequest request;
+  request.config.max_new_tokens = 3;
+  generate_tokens(model, std::vector<int64_t>{1}, request);
+  EXPECT_EQ(model.scopes, std::vector<bool>({true, true, true}));
+  EXPECT_FALSE(FewRowsScope::is_active());
 }
 
 }  // namespace

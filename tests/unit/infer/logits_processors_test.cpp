@@ -121,6 +121,17 @@ TEST(LogitsProcessorsTest, RefuseBiasesOfUnknownTokens) {
 
 TEST(LikeliestTokenTest, IsTheFirstOfEqualOnes) {
   EXPECT_EQ(argmax_token(std::vector<float>{1, 3, 3}), 1);
+  EXPECT_EQ(argmax_token(std::vector<float>{kNone, kNone}), 0);
+}
+
+TEST(LikeliestTokenTest, IsFoundAtEachPlace) {
+  for (size_t place = 0; place < 40; ++place) {
+    std::vector<float> scores(40, -3);
+    scores[place] = -2;
+    EXPECT_EQ(argmax_token(scores), static_cast<int64_t>(place));
+    scores[place] = NAN;
+    EXPECT_EQ(error_of([&] { check_logits(scores); }), "the model's logits are not finite");
+  }
 }
 
 }  // namespace

@@ -1,0 +1,186 @@
+// Products of few rows with weights in their stored type, beside those of dequantized weights.
+#include "kernels/few_rows.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/zeros.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "kernels/cpu/upcast.h"
+#include "kernels/cpu_operators.h"
+#include "kernels/quantized_weight.h"
+
+namespace accel::few_rows_test {
+namespace {
+
+/// Whole blocks and calls, parts of both, blocks over rows, an odd number of elements.
+const std::vector<std::vector<int64_t>> kSizes = {{8, 64},  {5, 2048}, {3, 1},    {7, 9}, {6, 96},
+                                                  {33, 65}, {9, 1100}, {2, 4111}, {1, 70}};
+const std::vector<int64_t> kRows = {1, 2, 3, 4, 7, 8, 15, 16, 17};
+
+/// A product in the scope, and the values of its weight.
+struct Case {
+  std::string name;
+  std::function<at::Tensor(const at::Tensor& x)> product;
+  at::Tensor values;  ///< F32, as the product sees them
+};
+
+Case quantized(WeightCode code, bool is_double, const at::Tensor& from, at::ScalarType type) {
+  const QuantizedWeight weight = quantize_weight(from, code, is_double);
+  const std::string name = "code " + std::to_string(static_cast<int>(code)) +
+                           (is_double ? " double" : "") + (type == at::kFloat ? "" : " bf16");
+  return {name, [weight](const at::Tensor& x) { return quantized_linear(x, weight, {}, {}); },
+          dequantize_weight(weight, type).to(at::kFloat)};
+}
+
+std::vector<Case> cases_of(at::IntArrayRef sizes, at::ScalarType type) {
+  const at::Tensor from = at::randn(sizes);
+  std::vector<Case> out;
+  for (const WeightCode code : {WeightCode::kNf4, WeightCode::kFp4}) {
+    for (const bool is_double : {false, true}) {
+      out.push_back(quantized(code, is_double, from, type));
+    }
+  }
+  out.push_back(quantized(WeightCode::kInt8, false, from, type));
+  const at::Tensor plain = from.to(type);
+  out.push_back({"plain",
+                 [plain](const at::Tensor& x) {
+                   return few_rows_product(x, stored_weight(plain)).to(x.scalar_type());
+                 },
+                 plain.to(at::kFloat)});
+  return out;
+}
+
+class FewRowsTest : public testing::TestWithParam<at::ScalarType> {
+ protected:
+  void SetUp() override {
+    at::manual_seed(3);
+    use_kernels(Kernels::kFused);
+  }
+  void TearDown() override {
+    use_kernels(Kernels::kReference);
+    at::set_num_threads(1);
+  }
+
+  void for_all(const std::function<void(const Case& of, int64_t columns)>& check) {
+    for (const auto& sizes : kSizes) {
+      for (const Case& of : cases_of(sizes, GetParam())) {
+        SCOPED_TRACE(of.name + " of " + std::to_string(sizes[0]) + " x " +
+                     std::to_string(sizes[1]));
+        check(of, sizes[1]);
+      }
+    }
+  }
+};
+
+TEST_P(FewRowsTest, ProductsDifferFromThoseOfTheWholeWeightByTheOrderOfSums) {
+  const at::NoGradGuard no_grad;
+  const FewRowsScope scope;
+  for_all([&](const Case& of, int64_t columns) {
+    for (const int64_t rows : kRows) {
+      const at::Tensor x = at::randn({rows, columns}).to(GetParam());
+      const at::Tensor y = of.product(x);
+      const at::Tensor wide = x.to(at::kDouble), weight = of.values.to(at::kDouble);
+      const at::Tensor wanted = at::linear(wide, weight);
+      const double per_sum = (static_cast<double>(columns) / 16 + 5) / (1 << 23);
+      at::Tensor limit = at::linear(wide.abs(), weight.abs()).mul(per_sum);
+      if (GetParam() == at::kBFloat16) limit = limit.add(wanted.abs().div(1 << 8));
+      EXPECT_EQ(y.scalar_type(), GetParam());
+      EXPECT_TRUE(y.to(at::kDouble).sub(wanted).abs().le(limit).all().item<bool>())
+          << rows << " rows";
+    }
+  });
+}
+
+TEST_P(FewRowsTest, WeightsHaveTheBitsOfDequantizedOnes) {
+  const at::NoGradGuard no_grad;
+  const FewRowsScope scope;
+  for_all([&](const Case& of, int64_t columns) {
+    for (int64_t first = 0; first < columns; first += 16) {
+      const int64_t count = std::min<int64_t>(16, columns - first);
+      at::Tensor x = at::zeros({count, columns}, GetParam());
+      x.narrow(1, first, count).fill_diagonal_(1);
+      const at::Tensor wanted = of.values.narrow(1, first, count).t();
+      ASSERT_TRUE(of.product(x).to(at::kFloat).equal(wanted)) << "column " << first;
+      if (first > 256) first += 512;
+    }
+  });
+}
+
+TEST_P(FewRowsTest, BitsDependNeitherOnThreadsNorOnOtherRows) {
+  const at::NoGradGuard no_grad;
+  const FewRowsScope scope;
+  for (const Case& of : cases_of({203, 1100}, GetParam())) {
+    SCOPED_TRACE(of.name);
+    const at::Tensor x = at::randn({16, 1100}).to(GetParam());
+    at::set_num_threads(1);
+    const at::Tensor y = of.product(x);
+    for (const int threads : {2, 3, 5}) {
+      at::set_num_threads(threads);
+      EXPECT_TRUE(of.product(x).equal(y)) << threads << " threads";
+    }
+    for (const int64_t rows : {1, 2, 5}) {
+      EXPECT_TRUE(of.product(x.narrow(0, 3, rows)).equal(y.narrow(0, 3, rows))) << rows << " rows";
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, FewRowsTest, testing::Values(at::kFloat, at::kBFloat16),
+                         [](const auto& of) { return std::string(at::toString(of.param)); });
+
+class FewRowsChoiceTest : public testing::Test {
+ protected:
+  void SetUp() override { use_kernels(Kernels::kFused); }
+  void TearDown() override { use_kernels(Kernels::kReference); }
+};
+
+TEST_F(FewRowsChoiceTest, ProductsOfFewRowsAreThoseWithoutGradientsInTheScope) {
+  const at::Tensor x = at::zeros({2, 8, 4}), more = at::zeros({17, 4});
+  EXPECT_FALSE(has_few_rows(x));
+  const FewRowsScope scope;
+  EXPECT_FALSE(has_few_rows(x)) << "gradients are enabled";
+  const at::NoGradGuard no_grad;
+  EXPECT_TRUE(has_few_rows(x));
+  EXPECT_TRUE(has_few_rows(x.to(at::kBFloat16)));
+  EXPECT_FALSE(has_few_rows(x.to(at::kHalf)));
+  EXPECT_FALSE(has_few_rows(x.to(at::kDouble)));
+  EXPECT_FALSE(has_few_rows(more));
+  EXPECT_FALSE(has_few_rows(at::zeros({0, 4})));
+  use_kernels(Kernels::kReference);
+  EXPECT_FALSE(has_few_rows(x));
+}
+
+TEST_F(FewRowsChoiceTest, AScopeEndsWithTheOuterOne) {
+  {
+    const FewRowsScope outer;
+    { const FewRowsScope inner; }
+    EXPECT_TRUE(FewRowsScope::is_active());
+  }
+  EXPECT_FALSE(FewRowsScope::is_active());
+}
+
+/// at::linear of few rows in bfloat16, where processors have no instructions for it.
+TEST_F(FewRowsChoiceTest, LinearLayersInBfloat16AreRoundedOnce) {
+  if (!upcasts(at::kBFloat16)) GTEST_SKIP() << "the processor multiplies bfloat16";
+  at::manual_seed(5);
+  const at::NoGradGuard no_grad;
+  const auto drawn = [](at::IntArrayRef sizes) { return at::randn(sizes).to(at::kBFloat16); };
+  const at::Tensor x = drawn({2, 3, 200}), weight = drawn({50, 200}), bias = drawn({50});
+  const at::Tensor sums = few_rows_product(x, stored_weight(weight));
+  const at::Tensor outside = at::linear(x, weight, bias);
+  const FewRowsScope scope;
+  EXPECT_TRUE(at::linear(x, weight).equal(sums.to(at::kBFloat16)));
+  EXPECT_TRUE(at::linear(x, weight, bias).equal(sums.add(bias).to(at::kBFloat16)));
+  EXPECT_TRUE(at::linear(x, weight, bias).allclose(outside, 1e-2, 1e-2));
+  EXPECT_TRUE(at::linear(x, weight.t().contiguous().t()).equal(at::linear(x, weight)));
+}
+
+}  // namespace
+}  // namespace accel::few_rows_test
