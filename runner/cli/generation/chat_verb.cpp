@@ -15,6 +15,8 @@
 #include "runner/cli/cli.h"
 #include "runner/cli/generation/generation_flags.h"
 #include "runner/cli/generation/text_writer.h"
+#include "runner/cli/weight_type_flags.h"
+#include "runner/placement/weight_placement.h"
 #include "text/tokenizer.h"
 
 namespace accel {
@@ -30,7 +32,9 @@ constexpr const char* kCommands =
 struct ChatArguments {
   std::string source;  ///< a run folder, a checkpoint or a Hugging Face folder
   std::string tokenizer, chat_template, system;
+  std::string cache_dtype;  ///< "": that of the model
   GenerationFlags generation;
+  WeightTypeFlags types;
 };
 
 std::string today() {
@@ -65,6 +69,7 @@ class Chat {
     print_generation_config(request_.config, arguments.generation, writer.config_file);
     request_.default_new_tokens = kAnswerTokens;
     request_.seed = arguments.generation.seed;
+    apply_cache_flag(arguments.cache_dtype, texts_, request_);
     texts_.add_ends(request_.config);
     if (const auto end = session_.end_of_turn()) request_.config.eos_token_id.insert(*end);
   }
@@ -128,7 +133,9 @@ class Chat {
 };
 
 ExitCode chat_verb(const ChatArguments& arguments) {
-  const TextWriter writer = load_text_writer(arguments.source, arguments.tokenizer);
+  const WeightTypes types = weight_types(arguments.types, PlacementFlags());
+  const TextWriter writer =
+      load_text_writer(arguments.source, {.tokenizer = arguments.tokenizer, .types = types});
   return Chat(arguments, writer).run();
 }
 
@@ -147,6 +154,8 @@ void add_chat_verb(VerbTable& verbs) {
   verb.add_option("--chat-template", to->chat_template,
                   "a file with a chat template, instead of the tokenizer's");
   add_generation_flags(verb, to->generation);
+  add_cache_flag(verb, to->cache_dtype);
+  add_weight_type_flags(verb, to->types);
 }
 
 }  // namespace accel
