@@ -227,10 +227,10 @@ def check_types(scratch, report):
     whole = say(scratch, *words)[1]
     code, out, errors = say(scratch, *words, "--dtype", "fp32", "--cache-dtype", "fp32")
     report.check("fp32 is the default", (code, out) == (0, whole) and
-                 re.search(r"^weights: in fp32, 53\.\d KiB\nkey-value cache: fp32, \d", errors), out + errors)
+                 re.search(r"^weights: in fp32, 54\.\d KiB\nkey-value cache: fp32, \d", errors), out + errors)
     code, out, errors = say(scratch, *words, "--dtype", "bf16", "--cache-dtype", "int8")
     report.check("half of the bytes are printed", code == 0 and len(out) == len(whole) and
-                 "weights: in bf16, 26." in errors and "key-value cache: int8, " in errors, out + errors)
+                 "weights: in bf16, 27." in errors and "key-value cache: int8, " in errors, out + errors)
     code, out, errors = say(scratch, *words, "--quantization", "{type: nf4, skip_modules: ['*.c_proj']}", "--num-beams", "2")
     report.check("quantized layers are counted", code == 0 and
                  "weights: 2 linear layers in nf4, others as loaded, " in errors, out + errors)
