@@ -179,28 +179,21 @@ void generate_tokens(LanguageModel& model, const std::vector<std::vector<int64_t
   const EvalScope no_dropout(model);
   const auto count = static_cast<int64_t>(prompts.size());
   const int64_t beams = request.config.num_beams;
-  const int64_t rows =
-      beams > 1 ? beams : std::max<int64_t>(1, std::min(request.batch_size, count));
-  const SequenceBatchOptions options{.rows = rows,
+  const int64_t at_once = std::max<int64_t>(1, std::min(request.batch_size, count));
+  const SequenceBatchOptions options{.rows = beams * at_once,
                                      .capacity = capacity_of(prompts, request),
                                      .prefill_chunk = request.prefill_chunk,
+                                     .cache_dtype = request.cache_dtype,
                                      .window = request.window,
                                      .staged = request.staged};
   SequenceBatch batch(model, options);
-  if (beams == 1) {
-    return Generation(prompts, request, done, dynamic_cast<DecodesSources*>(&model))
-        .run(batch, static_cast<size_t>(rows));
+  if (beams > 1) {
+    search_beams(batch, prompts, request, static_cast<size_t>(at_once), done);
+  } else {
+    Generation(prompts, request, done, dynamic_cast<DecodesSources*>(&model))
+        .run(batch, static_cast<size_t>(at_once));
   }
-  for (size_t i = 0; i < prompts.size(); ++i) {
-    const auto length = static_cast<int64_t>(prompts[i].size());
-    if (request.config.new_tokens(length, request.default_new_tokens) == 0) {
-      done(i, {});
-      continue;
-    }
-    const at::Tensor logits = batch.add(prompts[i]);
-    done(i, search_beams(batch, logits, prompts[i], request));
-    while (batch.size() > 0) batch.remove(batch.size() - 1);
-  }
+  if (request.on_cache) request.on_cache(batch.cache_bytes());
 }
 
 GeneratedTokens generate_tokens(LanguageModel& model, const std::vector<int64_t>& prompt,

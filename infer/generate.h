@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -23,6 +24,9 @@ struct GenerationRequest {
   int64_t window = 0;      ///< context length of a model that declares none; 0: unlimited
   int64_t batch_size = 8;  ///< sequences continued at once; beams of one prompt count as one
   int64_t prefill_chunk = 512;
+  std::optional<CacheDtype> cache_dtype = {};  ///< of keys and values; none: as computed
+  /// Called at the end with the bytes that are allocated for keys and values; null: never.
+  std::function<void(int64_t bytes)> on_cache = {};
   StagedForward staged = {};  ///< of a model in pipeline stages; null: the whole model is here
   /// Whether a sequence of prompt and new tokens ends with a stop string; null: none has one.
   std::function<bool(std::span<const int64_t> tokens)> is_stopped = {};
@@ -57,8 +61,10 @@ void generate_targets(EncoderDecoder& model, const std::vector<std::vector<int64
                       const GenerationRequest& request,
                       const std::function<void(size_t, GeneratedTokens)>& done);
 
-/// Beam search of transformers for one prompt, whose logits are `logits` and last row of `batch`.
-GeneratedTokens search_beams(SequenceBatch& batch, const at::Tensor& logits,
-                             const std::vector<int64_t>& prompt, const GenerationRequest& request);
+/// Beam search of transformers, with sampling where the config says so, for `at_once` prompts
+/// together: their beams are the rows of `batch`, which has none yet.
+void search_beams(SequenceBatch& batch, const std::vector<std::vector<int64_t>>& prompts,
+                  const GenerationRequest& request, size_t at_once,
+                  const std::function<void(size_t, GeneratedTokens)>& done);
 
 }  // namespace accel

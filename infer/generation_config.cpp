@@ -246,12 +246,6 @@ void GenerationConfig::check() const {
   for (const std::string& stop : stop_strings) {
     if (stop.empty()) refuse("stop_strings", "\"\"", "a text of one character or more");
   }
-  if (num_beams > 1 && do_sample) {
-    throw Error(
-        ExitCode::kRecipe,
-        text("'num_beams' is {} and 'do_sample' is true: beam search does not sample", num_beams),
-        "set 'num_beams' to 1, or 'do_sample' to false (--temperature 0)");
-  }
 }
 
 void read_generation_config(const json& config, const std::string& file, GenerationConfig& to) {

@@ -29,7 +29,7 @@ struct GenerationConfig {
   std::set<int64_t> eos_token_id = {};
   std::vector<std::string> stop_strings = {};
 
-  // Beam search, without sampling; 1 beam: greedy decoding or sampling.
+  // Beam search, greedy or by do_sample sampling; 1 beam: neither.
   int64_t num_beams = 1;
   double length_penalty = 1;  ///< exponent of the length that divides a beam's log-probability
   EarlyStopping early_stopping = EarlyStopping::kFalse;

@@ -180,11 +180,12 @@ struct Candidates {
   }
 
   void remove(size_t i, Scores scores) const { score_of(scores, tokens[i]) = kNever; }
-  /// Removes those less likely than `least`, but the likeliest.
-  void remove_below(double least, Scores scores) const {
-    const double largest = *std::max_element(chances.begin(), chances.end());
+  /// Removes those less likely than `least`, but the `kept` likeliest.
+  void remove_below(double least, size_t kept, Scores scores) const {
+    const size_t last = std::min(kept, chances.size()) - 1;
+    const double likely = chances[likeliest_first()[last]];
     for (size_t i = 0; i < tokens.size(); ++i) {
-      if (chances[i] < least && chances[i] < largest) remove(i, scores);
+      if (chances[i] < least && chances[i] < likely) remove(i, scores);
     }
   }
 };
@@ -219,24 +220,25 @@ void keep_top_k(int64_t k, Scores scores) {
 }
 
 /// Removes the least likely tokens whose probabilities add up to at most 1 - p.
-void keep_top_p(double p, Scores scores) {
+void keep_top_p(double p, size_t kept, Scores scores) {
   const Candidates all(scores);
   std::vector<size_t> order = Candidates::sorted_by(all.chances);
   double sum = 0;
-  for (size_t i = 0; i + 1 < order.size(); ++i) {
+  for (size_t i = 0; i + kept < order.size(); ++i) {
     sum += all.chances[order[i]];
     if (sum > 1 - p) return;
     all.remove(order[i], scores);
   }
 }
 
-void keep_min_p(double share, Scores scores) {
+void keep_min_p(double share, size_t kept, Scores scores) {
   const Candidates all(scores);
-  all.remove_below(share * *std::max_element(all.chances.begin(), all.chances.end()), scores);
+  const double largest = *std::max_element(all.chances.begin(), all.chances.end());
+  all.remove_below(share * largest, kept, scores);
 }
 
 /// Keeps those whose information is nearest to the entropy, up to `mass`.
-void keep_typical(double mass, Scores scores) {
+void keep_typical(double mass, size_t kept, Scores scores) {
   const Candidates all(scores);
   const double entropy = all.entropy();
   std::vector<double> distances;
@@ -248,30 +250,39 @@ void keep_typical(double mass, Scores scores) {
   size_t last = 0;
   while (last + 1 < order.size() && (sum += all.chances[order[last]]) < mass) ++last;
   const double limit = distances[order[last]];
-  for (size_t i = 1; i < order.size(); ++i) {
+  for (size_t i = kept; i < order.size(); ++i) {
     if (distances[order[i]] > limit) all.remove(order[i], scores);
   }
 }
 
-void keep_above_eta(double epsilon, Scores scores) {
+void keep_above_eta(double epsilon, size_t kept, Scores scores) {
   const Candidates all(scores);
-  all.remove_below(std::min(epsilon, std::sqrt(epsilon) * std::exp(-all.entropy())), scores);
+  all.remove_below(std::min(epsilon, std::sqrt(epsilon) * std::exp(-all.entropy())), kept, scores);
+}
+
+/// Tokens that filters leave: beams need one that does not end.
+size_t least_tokens(const GenerationConfig& config) {
+  if (config.num_beams == 1) return 1;
+  return std::max<size_t>(2, config.eos_token_id.size() + 1);
 }
 
 void filter_for_sampling(const GenerationConfig& config, Scores scores) {
+  const size_t kept = least_tokens(config);
   if (config.temperature > 0 && config.temperature != 1) {
     const auto temperature = static_cast<float>(config.temperature);
     for (float& score : scores) score /= temperature;
   }
   if (config.top_h) keep_top_h(*config.top_h, scores);
-  if (config.top_k > 0) keep_top_k(config.top_k, scores);
-  if (config.top_p < 1) keep_top_p(config.top_p, scores);
-  if (config.min_p) keep_min_p(*config.min_p, scores);
-  if (config.typical_p < 1) keep_typical(config.typical_p, scores);
+  if (config.top_k > 0) keep_top_k(std::max(config.top_k, static_cast<int64_t>(kept)), scores);
+  if (config.top_p < 1) keep_top_p(config.top_p, kept, scores);
+  if (config.min_p) keep_min_p(*config.min_p, kept, scores);
+  if (config.typical_p < 1) keep_typical(config.typical_p, kept, scores);
   if (config.epsilon_cutoff > 0 && config.epsilon_cutoff < 1) {
-    Candidates(scores).remove_below(config.epsilon_cutoff, scores);
+    Candidates(scores).remove_below(config.epsilon_cutoff, kept, scores);
   }
-  if (config.eta_cutoff > 0 && config.eta_cutoff < 1) keep_above_eta(config.eta_cutoff, scores);
+  if (config.eta_cutoff > 0 && config.eta_cutoff < 1) {
+    keep_above_eta(config.eta_cutoff, kept, scores);
+  }
 }
 
 }  // namespace

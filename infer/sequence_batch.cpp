@@ -27,8 +27,16 @@ SequenceBatch::SequenceBatch(LanguageModel& model, SequenceBatchOptions options)
       decoder_(dynamic_cast<CachedDecoder*>(&model)),
       shares_cache_(decoder_ && !options_.staged && decoder_->supports_ragged_rows()),
       window_(decoder_ ? decoder_->longest() : options_.window),
-      cache_(options_.rows,
-             window_ > 0 ? std::min(options_.capacity, window_) : options_.capacity) {}
+      cache_(options_.rows, window_ > 0 ? std::min(options_.capacity, window_) : options_.capacity,
+             options_.cache_dtype) {}
+
+int64_t SequenceBatch::cache_bytes() const {
+  int64_t bytes = cache_.bytes();
+  for (const Sequence& sequence : sequences_) {
+    for (const KeyValueCache& cache : sequence.caches) bytes += cache.bytes();
+  }
+  return bytes;
+}
 
 at::Tensor SequenceBatch::add(std::vector<int64_t> tokens) {
   const FewRowsScope scope;
@@ -117,7 +125,9 @@ at::Tensor SequenceBatch::separate_pass(Sequence& sequence) {
   const at::Tensor tokens = input_of(std::span(sequence.tokens).subspan(cached));
   sequence.cached = sequence.tokens.size();
   const auto compute = [&](size_t stage) {
-    if (stage >= sequence.caches.size()) sequence.caches.resize(stage + 1);
+    while (stage >= sequence.caches.size()) {
+      sequence.caches.emplace_back(/*rows=*/1, /*capacity=*/0, options_.cache_dtype);
+    }
     return logits_of(decoder_ ? decoder_->hidden_next(tokens, sequence.caches[stage])
                               : model_.hidden(tokens))
         .flatten();

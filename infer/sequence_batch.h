@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -17,8 +18,9 @@ struct SequenceBatchOptions {
   int64_t rows = 1;             ///< largest number of sequences
   int64_t capacity = 0;         ///< tokens per row that the cache is allocated for; 0: as needed
   int64_t prefill_chunk = 512;  ///< tokens of a prompt per forward pass
-  int64_t window = 0;           ///< context length of a model that declares none; 0: unlimited
-  StagedForward staged = {};    ///< of a model in pipeline stages; null: the whole model is here
+  std::optional<CacheDtype> cache_dtype = {};  ///< of keys and values; none: as computed
+  int64_t window = 0;         ///< context length of a model that declares none; 0: unlimited
+  StagedForward staged = {};  ///< of a model in pipeline stages; null: the whole model is here
 };
 
 /// Without a cache, in pipeline stages and with rotary frequencies that depend on the length,
@@ -43,6 +45,8 @@ class SequenceBatch {
   /// number of rows up to the largest.
   void gather(std::span<const int64_t> sources);
   size_t size() const { return sequences_.size(); }
+  /// Allocated for keys and values, all rows together.
+  int64_t cache_bytes() const;
 
  private:
   struct Sequence {

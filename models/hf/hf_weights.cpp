@@ -296,10 +296,9 @@ constexpr std::array<std::pair<at::ScalarType, DType>, 9> kWeightTypes = {{
     {at::ScalarType::Char, DType::kI8},
 }};
 
-DType type_of(const at::Tensor& tensor) {
-  const auto found = std::find_if(kWeightTypes.begin(), kWeightTypes.end(), [&](const auto& pair) {
-    return pair.first == tensor.scalar_type();
-  });
+DType type_of(at::ScalarType type) {
+  const auto found = std::find_if(kWeightTypes.begin(), kWeightTypes.end(),
+                                  [&](const auto& pair) { return pair.first == type; });
   return found->second;
 }
 
@@ -352,7 +351,8 @@ void fill(const at::Tensor& weight, int64_t first, const PlacedWeight& from,
   }
 }
 
-thread_local int mapping_scopes = 0;
+thread_local bool maps_weights = false;
+thread_local std::optional<at::ScalarType> mapped_dtype;
 
 /// Lets the weight share the file's bytes where they have its type and layout.
 bool adopt(const at::Tensor& weight, const PlacedWeight& from) {
@@ -360,33 +360,37 @@ bool adopt(const at::Tensor& weight, const PlacedWeight& from) {
   const bool aligned = reinterpret_cast<uintptr_t>(array.data()) % size_of(array.type()) == 0;
   const bool plain =
       weight.is_contiguous() && !weight.is_view() && weight.storage().use_count() == 1;
-  if (from.transposed || !aligned || !plain || type_of(weight) != array.type()) return false;
+  const at::ScalarType own = weight.scalar_type();
+  const at::ScalarType type = at::isFloatingType(own) ? mapped_dtype.value_or(own) : own;
+  if (from.transposed || !aligned || !plain || type_of(type) != array.type()) return false;
   const at::NoGradGuard no_grad;
   weight.set_data(at::from_blob(
       const_cast<std::byte*>(array.data()), array.shape(), [held = array](void*) {},
-      weight.options().requires_grad(false)));
+      weight.options().dtype(type).requires_grad(false)));
   return true;
 }
 
 }  // namespace
 
-MapHfWeights::MapHfWeights() {
-  ++mapping_scopes;
+MapHfWeights::MapHfWeights(std::optional<at::ScalarType> dtype) {
+  maps_weights = true;
+  mapped_dtype = dtype;
 }
 
 MapHfWeights::~MapHfWeights() {
-  --mapping_scopes;
+  maps_weights = false;
+  mapped_dtype.reset();
 }
 
 bool MapHfWeights::is_active() {
-  return mapping_scopes > 0;
+  return maps_weights;
 }
 
 std::vector<std::string> load_weights(const std::vector<Parameter>& into, const HfWeights& weights,
                                       const HfNames& names, const std::string& model) {
   std::vector<WantedWeight> wanted;
   for (const Parameter& item : into) {
-    wanted.push_back({item.name, type_of(item.local), item.local.sizes().vec()});
+    wanted.push_back({item.name, type_of(item.local.scalar_type()), item.local.sizes().vec()});
   }
   WeightPlan plan = plan_weights(wanted, weights, names, model);
   const auto source = std::make_shared<const HfWeights>(weights);

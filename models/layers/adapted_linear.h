@@ -81,8 +81,11 @@ class AdaptedLinearImpl : public torch::nn::LinearImpl, public Adaptable {
   /// Replaces the weight by a quantized one of its sizes, which is not trained: `weight` has the
   /// codes. `compute_type` is that of quantized_linear().
   void hold(const QuantizedWeight& quantized, std::optional<at::ScalarType> compute_type);
-  bool is_quantized() const { return quantized_.has_value(); }
-  /// [out_features, in_features], dequantized to float32 if it is quantized.
+  /// Replaces the weight by a cast_weight() of its sizes, which is not trained. `compute_type` is
+  /// that of cast_linear().
+  void hold_cast(const at::Tensor& stored, std::optional<at::ScalarType> compute_type);
+  bool is_quantized() const { return quantized_ || is_cast_; }
+  /// [out_features, in_features], as float32 if it is quantized or cast.
   at::Tensor base_weight() const;
   /// Sets DoRA's magnitude to the norm of the weight's rows; nothing without DoRA.
   void set_magnitude();
@@ -104,6 +107,7 @@ class AdaptedLinearImpl : public torch::nn::LinearImpl, public Adaptable {
   bool in_fp32_ = false;
   std::optional<QuantizedWeight> quantized_;  ///< shares the tensors of the parameters
   std::optional<at::ScalarType> compute_type_;
+  bool is_cast_ = false;                 ///< `weight` is a cast_weight()
   std::shared_ptr<const Fp8Layer> fp8_;  ///< null: forward() computes in autocast's type
 
   at::Tensor compute(const at::Tensor& x);

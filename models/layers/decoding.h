@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "core/api/batch.h"
@@ -12,11 +14,55 @@
 
 namespace accel {
 
+/// Type of cached keys and values. Int8: with a scale per head and token.
+enum class CacheDtype { kFp32, kBf16, kInt8 };
+
+template <>
+struct EnumNames<CacheDtype> {
+  static constexpr std::pair<CacheDtype, const char*> kValues[] = {
+      {CacheDtype::kFp32, "fp32"}, {CacheDtype::kBf16, "bf16"}, {CacheDtype::kInt8, "int8"}};
+};
+
 /// The rows of a cache that a forward pass extends, and the size to allocate.
 struct CacheRows {
-  int64_t first = 0;     ///< the pass has the rows from this one
-  int64_t rows = 1;      ///< of the cache
-  int64_t capacity = 0;  ///< tokens per row; a longer row reallocates
+  int64_t first = 0;                     ///< the pass has the rows from this one
+  int64_t rows = 1;                      ///< of the cache
+  int64_t capacity = 0;                  ///< tokens per row; a longer row reallocates
+  std::optional<CacheDtype> dtype = {};  ///< none: that of the keys
+};
+
+/// Keys or values of one layer: tokens of rows, [rows, heads, capacity, width] and each in a type
+/// of its own.
+class CachedStates {
+ public:
+  struct Range {
+    int64_t first, rows;   ///< of the cache
+    int64_t begin, count;  ///< tokens
+  };
+
+  /// Zeros for `room` tokens of `rows`, after the first `used` tokens of the former rows.
+  void reserve(const at::Tensor& states, const CacheRows& wanted, int64_t room, int64_t used);
+  /// States [rows, heads, count, width] at a range.
+  void write(const Range& at, const at::Tensor& states);
+  /// States [rows, heads, count, width] at positions [rows, count] of the rows from `first` on.
+  void scatter(int64_t first, const at::Tensor& positions, const at::Tensor& states);
+  /// [rows, heads, count, width] as `type`; a view of the cache where it has the type.
+  at::Tensor read(const Range& range, at::ScalarType type) const;
+  /// The first tokens of the new row i are those of the former row index[i].
+  void gather(const at::Tensor& index, int64_t used);
+  void copy_row(int64_t from, int64_t to, int64_t used);
+
+  bool is_empty() const { return !states_.defined(); }
+  int64_t rows() const { return is_empty() ? 0 : states_.size(0); }
+  int64_t room() const { return is_empty() ? 0 : states_.size(2); }
+  at::Device device() const { return states_.device(); }
+  int64_t bytes() const;
+
+ private:
+  std::vector<at::Tensor> parts() const;
+
+  at::Tensor states_;
+  at::Tensor scales_;  ///< of int8: F32 [rows, heads, capacity, 1]; else undefined
 };
 
 /// Keys and values of one layer. Each row is a sequence with its own length.
@@ -39,13 +85,14 @@ class LayerCache {
   /// Reorders rows, as index_select: the new row i is a copy of the former row sources[i].
   void gather(std::span<const int64_t> sources);
   void copy_row(int64_t from, int64_t to);
+  int64_t bytes() const { return keys_.bytes() + values_.bytes(); }
 
  private:
   void reserve(const at::Tensor& key, int64_t length);
   at::Tensor attend_ragged(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                            const AttentionScores& scores);
 
-  at::Tensor keys_, values_;  ///< [rows, heads, capacity, width]
+  CachedStates keys_, values_;
   std::vector<int64_t> lengths_;
   CacheRows rows_;
 };
@@ -54,8 +101,10 @@ class LayerCache {
 class KeyValueCache {
  public:
   KeyValueCache() = default;
-  /// For `rows` sequences, allocated at once for `capacity` tokens each.
-  KeyValueCache(int64_t rows, int64_t capacity) : rows_{0, rows, capacity} {}
+  /// For `rows` sequences, allocated at once for `capacity` tokens each. `dtype` none: that of the
+  /// keys.
+  KeyValueCache(int64_t rows, int64_t capacity, std::optional<CacheDtype> dtype = {})
+      : rows_{0, rows, capacity, dtype} {}
 
   LayerCache& layer(size_t index) {
     if (index >= layers_.size()) layers_.resize(index + 1);
@@ -75,6 +124,8 @@ class KeyValueCache {
   at::Tensor positions(const at::Tensor& tokens) const;
 
   void clear() { layers_.clear(); }
+  /// Allocated, of all layers.
+  int64_t bytes() const;
   void clear_row(int64_t row);
   /// Reorders rows, as index_select: the new row i is a copy of the former row sources[i].
   void gather(std::span<const int64_t> sources);

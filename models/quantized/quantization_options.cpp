@@ -1,6 +1,7 @@
 #include "models/quantized/quantization_options.h"
 
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 
 #include "core/base/text.h"
 #include "models/hf/hf_config.h"
@@ -11,12 +12,23 @@ namespace {
 
 using nlohmann::json;
 
+std::string type_name(QuantizationType type) {
+  for (const auto& [value, name] : EnumNames<QuantizationType>::kValues) {
+    if (value == type) return name;
+  }
+  throw std::logic_error("unknown QuantizationType");
+}
+
 void check_type(const QuantizationOptions& options, const Node& node, Reading& reading) {
   const Node::Entry* is_double = node.find("double_quant");
-  if (options.type == QuantizationType::kInt8 && options.double_quant) {
-    reading.problems.error(is_double ? is_double->node.where : node.where,
-                           "'double_quant' quantizes the scales of 4-bit blocks, and int8 has none",
-                           "leave it out, or write 'type: nf4'");
+  const bool is_4bit =
+      options.type == QuantizationType::kNf4 || options.type == QuantizationType::kFp4;
+  if (options.is_on() && !is_4bit && options.double_quant) {
+    reading.problems.error(
+        is_double ? is_double->node.where : node.where,
+        text("'double_quant' quantizes the scales of 4-bit blocks, and {} has none",
+             type_name(options.type)),
+        "leave it out, or write 'type: nf4'");
   }
   if (options.is_on() ||
       (!options.double_quant && !options.compute_dtype && !options.skip_modules)) {
@@ -44,10 +56,12 @@ Auto<ComputeDtype> compute_dtype_in(const json& section) {
 
 Schema<QuantizationOptions> QuantizationOptions::schema() {
   return Schema<QuantizationOptions>()
-      .field("type", &QuantizationOptions::type,
-             "nf4 and fp4: 4 bits in blocks of 64 with a scale; nf4 has the smaller error for "
-             "trained weights. int8: 8 bits with a scale per row, twice the memory and a tenth of "
-             "the error.")
+      .field(
+          "type", &QuantizationOptions::type,
+          "nf4 and fp4: 4 bits in blocks of 64 with a scale; nf4 has the smaller error for "
+          "trained weights. int8: 8 bits with a scale per row, twice the memory and a tenth of "
+          "the error. fp8_e4m3 and bf16: layerwise casting, the weights rounded to this type and "
+          "cast to that of each product.")
       .on_resume(Change::kImpossible)
       .hint_for({"bnb_4bit_quant_type", "quant_type", "quant_method"})
       .hint_for({"load_in_4bit"}, "true>nf4|{}")
@@ -73,6 +87,21 @@ WeightCode QuantizationOptions::code() const {
   return type == QuantizationType::kNf4   ? WeightCode::kNf4
          : type == QuantizationType::kFp4 ? WeightCode::kFp4
                                           : WeightCode::kInt8;
+}
+
+std::optional<at::ScalarType> QuantizationOptions::storage() const {
+  if (type == QuantizationType::kFp8E4m3) return at::kFloat8_e4m3fn;
+  if (type == QuantizationType::kBf16) return at::kBFloat16;
+  return std::nullopt;
+}
+
+std::string QuantizationOptions::description() const {
+  return type_name(type) + (double_quant ? " with 'double_quant'" : "");
+}
+
+at::ScalarType type_of(ComputeDtype dtype) {
+  if (dtype == ComputeDtype::kFp32) return at::kFloat;
+  return dtype == ComputeDtype::kBf16 ? at::kBFloat16 : at::kHalf;
 }
 
 QuantizationOptions quantization_in(HfConfig& config) {

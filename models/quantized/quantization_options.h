@@ -13,15 +13,14 @@ namespace accel {
 class HfConfig;
 struct LoraOptions;
 
-enum class QuantizationType { kNone, kNf4, kFp4, kInt8 };
+enum class QuantizationType { kNone, kNf4, kFp4, kInt8, kFp8E4m3, kBf16 };
 
 template <>
 struct EnumNames<QuantizationType> {
   static constexpr std::pair<QuantizationType, const char*> kValues[] = {
-      {QuantizationType::kNone, "none"},
-      {QuantizationType::kNf4, "nf4"},
-      {QuantizationType::kFp4, "fp4"},
-      {QuantizationType::kInt8, "int8"}};
+      {QuantizationType::kNone, "none"},        {QuantizationType::kNf4, "nf4"},
+      {QuantizationType::kFp4, "fp4"},          {QuantizationType::kInt8, "int8"},
+      {QuantizationType::kFp8E4m3, "fp8_e4m3"}, {QuantizationType::kBf16, "bf16"}};
 };
 
 enum class ComputeDtype { kFp32, kBf16, kFp16 };
@@ -31,6 +30,8 @@ struct EnumNames<ComputeDtype> {
   static constexpr std::pair<ComputeDtype, const char*> kValues[] = {
       {ComputeDtype::kFp32, "fp32"}, {ComputeDtype::kBf16, "bf16"}, {ComputeDtype::kFp16, "fp16"}};
 };
+
+at::ScalarType type_of(ComputeDtype dtype);
 
 /// Meanings are those of transformers' BitsAndBytesConfig.
 struct QuantizationOptions {
@@ -42,8 +43,12 @@ struct QuantizationOptions {
   static Schema<QuantizationOptions> schema();
 
   bool is_on() const { return type != QuantizationType::kNone; }
-  /// Of a type other than none.
+  /// Of nf4, fp4 and int8.
   WeightCode code() const;
+  /// The type of layerwise casting; none for codes with scales.
+  std::optional<at::ScalarType> storage() const;
+  /// "nf4 with 'double_quant'"
+  std::string description() const;
 };
 
 /// The `quantization_config` of a folder; off without one. Reports to `config` what is not

@@ -16,6 +16,7 @@
 #include "models/layers/adapted_linear.h"
 #include "models/layers/skip_init.h"
 #include "models/lora/pattern_check.h"
+#include "models/quantized/cast_weight.h"
 #include "models/quantized/quantized_folder.h"
 
 namespace accel {
@@ -28,14 +29,7 @@ struct NamedLinear {
 
 std::optional<at::ScalarType> compute_type(const QuantizationOptions& options) {
   if (!options.compute_dtype) return std::nullopt;
-  switch (*options.compute_dtype) {
-    case ComputeDtype::kFp32:
-      return at::kFloat;
-    case ComputeDtype::kBf16:
-      return at::kBFloat16;
-    default:
-      return at::kHalf;
-  }
+  return type_of(*options.compute_dtype);
 }
 
 /// The layers that bitsandbytes quantizes: transformers' linear layers without the heads.
@@ -82,7 +76,15 @@ void AdaptedLinearImpl::hold(const QuantizedWeight& quantized,
   add("shape", at::tensor({quantized.rows, quantized.columns}, at::kLong));
 }
 
+void AdaptedLinearImpl::hold_cast(const at::Tensor& stored,
+                                  std::optional<at::ScalarType> compute_type) {
+  is_cast_ = true;
+  compute_type_ = compute_type;
+  parameters_["weight"] = weight = stored.set_requires_grad(false);
+}
+
 at::Tensor AdaptedLinearImpl::base_weight() const {
+  if (is_cast_) return uncast_weight(weight, at::kFloat);
   return quantized_ ? dequantize_weight(*quantized_, at::kFloat) : weight;
 }
 
@@ -96,39 +98,54 @@ bool has_quantized_weights(Model& model) {
 
 namespace {
 
-void quantize_layers(Model& model, const QuantizationOptions& options,
-                     const QuantizedSource& source) {
-  const std::vector<NamedLinear> layers = quantizable_layers(model, source.names);
-  const std::vector<std::string> skipped =
-      options.skip_modules.value_or(std::vector<std::string>());
-  check_patterns(skipped, "linear layer", layers, place_of(source.section, "skip_modules"),
-                 has_name);
-  bool any = false;
-  for (const NamedLinear& item : layers) {
-    if (matches_any(skipped, item.name)) continue;
-    any = true;
-    const at::Tensor weight = item.layer->weight;
-    if (SkipInit::is_active()) {  // a checkpoint has the codes
-      item.layer->hold(empty_quantized_weight(options.code(), weight.sizes(), options.double_quant),
-                       compute_type(options));
-      continue;
-    }
-    materialize(weight);
+/// Without values: those are in a checkpoint.
+void hold_empty(AdaptedLinearImpl& layer, const QuantizationOptions& options) {
+  const auto sizes = layer.weight.sizes();
+  if (const auto storage = options.storage()) {
+    layer.hold_cast(empty_cast_weight(sizes, *storage), compute_type(options));
+  } else {
+    layer.hold(empty_quantized_weight(options.code(), sizes, options.double_quant),
+               compute_type(options));
+  }
+}
+
+void quantize_layer(const NamedLinear& item, const QuantizationOptions& options,
+                    std::optional<at::ScalarType> rounded) {
+  materialize(item.layer->weight);
+  const at::Tensor& own = item.layer->weight;
+  const at::Tensor weight = rounded ? own.detach().to(*rounded) : own;
+  if (const auto storage = options.storage()) {
+    item.layer->hold_cast(cast_weight(weight, *storage, item.name), compute_type(options));
+  } else {
     item.layer->hold(quantize_weight(weight, options.code(), options.double_quant),
                      compute_type(options));
   }
-  if (any) return;
-  throw RecipeError({{source.section.where, "'quantization' leaves all linear layers as they are",
+}
+
+}  // namespace
+
+int64_t quantize_layers(Model& model, const QuantizationOptions& options, const HfNames& names,
+                        const Node& section, std::optional<at::ScalarType> rounded) {
+  const std::vector<NamedLinear> layers = quantizable_layers(model, names);
+  const std::vector<std::string> skipped =
+      options.skip_modules.value_or(std::vector<std::string>());
+  check_patterns(skipped, "linear layer", layers, place_of(section, "skip_modules"), has_name);
+  int64_t count = 0;
+  for (const NamedLinear& item : layers) {
+    if (matches_any(skipped, item.name)) continue;
+    ++count;
+    if (SkipInit::is_active()) {
+      hold_empty(*item.layer, options);
+    } else {
+      quantize_layer(item, options, rounded);
+    }
+  }
+  if (count > 0) return count;
+  throw RecipeError({{section.where, "'quantization' leaves all linear layers as they are",
                       "leave it out, or narrow 'skip_modules'"}});
 }
 
-std::string described(const QuantizationOptions& options) {
-  std::string name;
-  for (const auto& [value, text] : EnumNames<QuantizationType>::kValues) {
-    if (value == options.type) name = text;
-  }
-  return options.double_quant ? name + " with 'double_quant'" : name;
-}
+namespace {
 
 /// Throws RecipeError where the recipe contradicts the folder.
 void check_folder(const QuantizationOptions& options, const QuantizedSource& source) {
@@ -136,8 +153,8 @@ void check_folder(const QuantizationOptions& options, const QuantizedSource& sou
   const QuantizationOptions theirs = quantization_in(config);
   if (options.type != theirs.type || options.double_quant != theirs.double_quant) {
     throw RecipeError({{source.section.where,
-                        text("'quantization' is {} here and {} in '{}'", described(options),
-                             described(theirs), source.folder),
+                        text("'quantization' is {} here and {} in '{}'", options.description(),
+                             theirs.description(), source.folder),
                         "leave it out to take it from the folder"}});
   }
   if (!options.skip_modules) return;
@@ -175,7 +192,7 @@ std::unique_ptr<Model> build_quantized(const QuantizationOptions& options,
     load_quantized_layers(*model, options, source);
   } else {
     if (!source.folder.empty()) load_hf_weights(*model, source.folder, source.names, source.name);
-    quantize_layers(*model, options, source);
+    quantize_layers(*model, options, source.names, source.section);
   }
   if (deferred) deferred->materialize_except({});
   return model;

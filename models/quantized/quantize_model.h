@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "core/recipe/node.h"
@@ -16,6 +17,13 @@ class Model;
 /// Whether a layer of the model is quantized.
 bool has_quantized_weights(Model& model);
 
+/// Quantizes the linear layers of a model, except those that match `skip_modules`, heads, routers,
+/// and experts, which transformers stacks; each frees its weight. Values are rounded to `rounded`
+/// first. Under SkipInit the layers have no values yet. Returns their number. Throws RecipeError,
+/// with positions in `section`, for a pattern without a match and where no layer is left.
+int64_t quantize_layers(Model& model, const QuantizationOptions& options, const HfNames& names,
+                        const Node& section, std::optional<at::ScalarType> rounded = {});
+
 /// A model to build, and where its weights are.
 struct QuantizedSource {
   std::function<std::unique_ptr<Model>()> build;  ///< with random weights
@@ -26,10 +34,9 @@ struct QuantizedSource {
   Node section;        ///< the recipe's, for errors
 };
 
-/// The model with quantized linear layers, which are frozen, except those that match
-/// `skip_modules`, heads, routers, and experts, which transformers stacks; of a folder with
-/// quantized weights, those that it has. At most one layer at a time has its weight in float32.
-/// Throws RecipeError for a pattern without a match, and where no layer is left; DataError.
+/// The model with layers of quantize_layers(), which are frozen; of a folder with quantized
+/// weights, those that it has. At most one layer at a time has its weight in float32. Throws
+/// RecipeError, DataError.
 std::unique_ptr<Model> build_quantized(const QuantizationOptions& options,
                                        const QuantizedSource& source);
 

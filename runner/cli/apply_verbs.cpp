@@ -33,6 +33,7 @@
 #include "runner/cli/load_recipe.h"
 #include "runner/cli/mesh_model.h"
 #include "runner/cli/predict_input.h"
+#include "runner/cli/weight_type_flags.h"
 #include "runner/placement/weight_placement.h"
 #include "train/job/build_completions.h"
 #include "train/job/job.h"
@@ -49,6 +50,7 @@ struct EvaluateArguments {
   bool json = false;
   MeshArguments mesh;
   PlacementFlags placement;
+  WeightTypeFlags types;
 };
 
 struct PredictArguments {
@@ -59,6 +61,7 @@ struct PredictArguments {
   bool probabilities = false;
   MeshArguments mesh;
   PlacementFlags placement;
+  WeightTypeFlags types;
 };
 
 /// Standard input as an unnamed file, for datasets that memory-map theirs.
@@ -185,6 +188,14 @@ void print_results(const EvaluateArguments& arguments, const TrainedModel& train
   }
 }
 
+/// The checkpoint's model with weights of these types.
+TrainedModel load_converted(const std::string& source, const WeightTypes& types) {
+  DiskFiles files;
+  TrainedModel trained = load_trained(files, checkpoint_at(files, source), components_for);
+  print_weight_types(*trained.model, types, convert_weights(trained, types));
+  return trained;
+}
+
 [[noreturn]] void refuse_without_data(const std::string& source) {
   throw Error(ExitCode::kRecipe, text("the recipe of '{}' has no eval data", source),
               "name some with --data, such as --data path=test.csv");
@@ -192,6 +203,7 @@ void print_results(const EvaluateArguments& arguments, const TrainedModel& train
 
 ExitCode evaluate_on_mesh(const EvaluateArguments& arguments, RankSession& session) {
   refuse_placement_on_mesh(arguments.placement);
+  refuse_weight_types_on_mesh(arguments.types);
   MeshModel loaded = load_mesh_model(arguments.source, arguments.mesh, session);
   if (!arguments.data.empty()) {
     change_data(loaded.trained, arguments.data);
@@ -207,10 +219,9 @@ ExitCode evaluate_on_mesh(const EvaluateArguments& arguments, RankSession& sessi
 
 ExitCode evaluate_verb(const EvaluateArguments& arguments) {
   PlacementRequest placement = placement_request(arguments.placement);
+  const WeightTypes types = weight_types(arguments.types, arguments.placement);
   const at::Device device = choose_inference_device(placement);
-  DiskFiles files;
-  TrainedModel trained =
-      load_trained(files, checkpoint_at(files, arguments.source), components_for);
+  TrainedModel trained = load_converted(arguments.source, types);
   if (!arguments.data.empty()) change_data(trained, arguments.data);
   if (!has_eval_data(trained.recipe)) refuse_without_data(arguments.source);
   require_eval_data(trained);
@@ -257,6 +268,7 @@ void predict_input(const TrainedModel& trained, const std::string& path,
 
 ExitCode predict_on_mesh(const PredictArguments& arguments, RankSession& session) {
   refuse_placement_on_mesh(arguments.placement);
+  refuse_weight_types_on_mesh(arguments.types);
   if (arguments.input == "-") {
     throw Error(ExitCode::kRecipe, "'--mesh' does not support standard input as '--input'",
                 "give it a file, which every rank reads");
@@ -277,10 +289,9 @@ ExitCode predict_on_mesh(const PredictArguments& arguments, RankSession& session
 
 ExitCode predict_verb(const PredictArguments& arguments) {
   PlacementRequest placement = placement_request(arguments.placement);
+  const WeightTypes types = weight_types(arguments.types, arguments.placement);
   const at::Device device = choose_inference_device(placement);
-  DiskFiles files;
-  const TrainedModel trained =
-      load_trained(files, checkpoint_at(files, arguments.source), components_for);
+  const TrainedModel trained = load_converted(arguments.source, types);
   check_predicts(trained);
   const Application application = {{.probabilities = arguments.probabilities, .device = device}};
   const auto placed = PlacedWeights::place(*trained.model, placement, device);
@@ -313,6 +324,7 @@ void add_apply_verbs(VerbTable& verbs) {
   evaluate_it.add_option("source", eval->source, kSourceHelp)->required();
   add_mesh(evaluate_it, eval->mesh);
   add_placement_flags(evaluate_it, eval->placement);
+  add_weight_type_flags(evaluate_it, eval->types);
   add_repeated(evaluate_it, "--data", eval->data,
                "key=value of the eval dataset, such as path=test.csv; may be repeated");
   evaluate_it.add_flag("--json", eval->json, "print one JSON object");
@@ -322,6 +334,7 @@ void add_apply_verbs(VerbTable& verbs) {
   predict_it.add_option("source", to->source, kSourceHelp)->required();
   add_mesh(predict_it, to->mesh);
   add_placement_flags(predict_it, to->placement);
+  add_weight_type_flags(predict_it, to->types);
   predict_it
       .add_option("--input", to->input,
                   "a file or folder like the training data, without targets; '-': standard input")

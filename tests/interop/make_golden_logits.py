@@ -47,6 +47,13 @@ CONFIGS = [
     {"begin_suppress_tokens": [1, 2, 3]},
     {"repetition_penalty": 1.2, "renormalize_logits": True},
     {"remove_invalid_values": True},
+    {"do_sample": True, "num_beams": 2, "top_k": 1},
+    {"do_sample": True, "num_beams": 3, "top_k": 2, "eos_token_id": [20, 21]},
+    {"do_sample": True, "num_beams": 2, "top_k": 0, "top_p": 0.05, "eos_token_id": [20, 21]},
+    {"do_sample": True, "num_beams": 2, "top_k": 0, "min_p": 0.95},
+    {"do_sample": True, "num_beams": 2, "top_k": 0, "typical_p": 0.05, "eos_token_id": [20, 21]},
+    {"do_sample": True, "num_beams": 2, "top_k": 0, "epsilon_cutoff": 0.9, "eos_token_id": 20},
+    {"do_sample": True, "num_beams": 2, "top_k": 0, "eta_cutoff": 0.9},
 ]
 SEQUENCES = [([1, 2, 3, 1, 2, 7, 2], 4), ([1, 2, 3, 1, 2], 5), ([6], 1)]
 

@@ -52,6 +52,7 @@ def steps(build, scratch):
     yield "adapters of PEFT", [python, HERE / "check_lora.py", build / "accel-run"]
     yield "draws of DataLoaders", [python, HERE / "check_dataloader_generator.py", build / "accel-run"]
     yield "quantized weights of bitsandbytes", [python, HERE / "check_quantized.py", build / "accel-run"]
+    yield "weights and caches of other types", [python, HERE / "check_weight_types.py", build / "accel-run"]
     yield "fp8 of torchao", [python, HERE / "check_fp8.py", build / "accel-run"]
     yield "checkpoints, both ways", [python, HERE / "check_matrix.py", build / "accel-run"]
     yield "configs, both ways", [python, HERE / "check_configs.py", build / "accel-run"]

@@ -125,6 +125,26 @@ def check_resume(scratch, report):
     report.check("bit for bit", same == [True, True], same)
 
 
+def check_casting(scratch, report):
+    """Adapters beside weights in fp8 and bf16, cast per layer: trained, resumed, merged and evaluated."""
+    for storage in ("fp8_e4m3", "bf16"):
+        words = [*LORA, f"model.quantization={{type: {storage}}}"]
+        straight, resumed = f"straight-{storage}", f"resumed-{storage}"
+        result = scratch.call("job.yaml", f"name={straight}", *words)
+        report.check(f"an adapter beside {storage} is trained", result == (0, "") and
+                     evaluations(scratch, straight)[-1] < evaluations(scratch, straight)[0], result)
+        scratch.call("job.yaml", f"name={resumed}", *words, "train.until=4 steps")
+        result = scratch.call("resume", f"runs/{resumed}", "train.until=8 steps", "--allow", "train.until")
+        same = [(checkpoint(scratch, straight) / f).read_bytes() == (checkpoint(scratch, resumed) / f).read_bytes()
+                for f in ("model.safetensors", "optimizer.bin")]
+        report.check("and resumed bit for bit", result[0] == 0 and same == [True, True], (result, same))
+        merged = f"merged-{storage}"
+        result = scratch.call("export", f"runs/{straight}", "--to", merged, "--merge")
+        scratch.call("job.yaml", f"name={merged}", *LORA[1:], f"model.weights={merged}")
+        difference = abs(evaluations(scratch, merged)[0] - evaluations(scratch, straight)[-1])
+        report.check("merged it computes the same", difference < 1e-5, (result, difference))
+
+
 def check_program(scratch, report):
     """An exported program's adapter, taken out and put in again."""
     (scratch.path / "flowers.yaml").write_text((scratch.recipes / "tiny/exported.yaml").read_text())
@@ -201,6 +221,7 @@ def main():
         check_recomputing(scratch, report)
         check_adapter(scratch, report)
         check_resume(scratch, report)
+        check_casting(scratch, report)
         scratch.recipes = recipes
         check_program(scratch, report)
         check_new_head(scratch, report)

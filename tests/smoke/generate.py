@@ -221,6 +221,45 @@ def check_offload(scratch, report, refused, words, whole):
     report.check("which get no files", not (scratch.path / "more").exists() and not (scratch.path / "data/index.json").exists())
 
 
+def check_types(scratch, report):
+    """Weights and caches of other types, of a run and of a folder, and what cannot act."""
+    words = ["runs/job", "--prompt", "the", "--prompt", "a cat", "--max-new-tokens", "20", "--temperature", "0"]
+    whole = say(scratch, *words)[1]
+    code, out, errors = say(scratch, *words, "--dtype", "fp32", "--cache-dtype", "fp32")
+    report.check("fp32 is the default", (code, out) == (0, whole) and
+                 re.search(r"^weights: in fp32, 54\.\d KiB\nkey-value cache: fp32, \d", errors), out + errors)
+    code, out, errors = say(scratch, *words, "--dtype", "bf16", "--cache-dtype", "int8")
+    report.check("half of the bytes are printed", code == 0 and len(out) == len(whole) and
+                 "weights: in bf16, 27." in errors and "key-value cache: int8, " in errors, out + errors)
+    code, out, errors = say(scratch, *words, "--quantization", "{type: nf4, skip_modules: ['*.c_proj']}", "--num-beams", "2")
+    report.check("quantized layers are counted", code == 0 and
+                 "weights: 2 linear layers in nf4, others as loaded, " in errors, out + errors)
+    done = [subprocess.run([scratch.binary, "evaluate", "runs/job", *flags], cwd=scratch.path, text=True,
+                           env=runs.ENVIRONMENT, capture_output=True, check=False)
+            for flags in ([], ["--dtype", "bf16"], ["--quantization", "int8", "--dtype", "fp32"])]
+    losses = [float(re.search(r"loss +([0-9.]+)", each.stdout)[1]) if not each.returncode else each.stderr for each in done]
+    report.check("evaluations are close to those in fp32", all(abs(loss - losses[0]) < 0.02 for loss in losses) and
+                 len(set(losses)) == 3, losses)
+
+    def refused(name, flags, *wanted):
+        code, out, errors = say(scratch, *words, *flags)
+        report.check(name, code == 2 and not out and all(word in errors for word in wanted), f"exit {code}\n{errors}")
+
+    refused("a type that is none", ["--quantization", "nf3"], "--quantization:1:15: error: ", "nf4")
+    refused("no type", ["--quantization", "none"], "'--quantization' has no type", "write 'nf4', or leave it out")
+    refused("quantized weights on the disk", ["--quantization", "nf4", "--max-memory", "cpu=1GiB"],
+            "'--quantization' quantizes weights in memory, and '--device-map' and '--max-memory' place those of the model's files",
+            "leave one of them out")
+    refused("converted weights of a folder", ["--dtype", "bf16", "--max-memory", "cpu=1KiB", "--offload", "more"],
+            "'--dtype' converts weights in memory, and '--offload' reads them from a folder", "leave one of them out")
+    refused("ranks", ["--dtype", "bf16", "--mesh"], "'--dtype' and '--quantization' convert the model of one process",
+            "leave them out, or '--mesh'")
+    for flag, value in (("--device-map", "auto"), ("--max-memory", "cpu=1GiB"), ("--offload", "more")):
+        code, errors = scratch.call("export", "runs/job", "--to", "placed", flag, value)
+        report.check(f"{flag} of an export", code == 2 and not (scratch.path / "placed").exists() and
+                     f"'{flag}' has no effect on 'export', which has one weight in memory at a time" in errors, errors)
+
+
 def check_average(scratch, report):
     """The weights of a run with `ema` are the average: in memory, on the disk and exported."""
     scratch.call("job.yaml", "name=ema", "callbacks={type: ema, decay: 0.9}")
@@ -285,6 +324,7 @@ def main():
         check_run(scratch, report, samples)
         check_config(scratch, report)
         check_placement(scratch, report)
+        check_types(scratch, report)
         check_average(scratch, report)
         check_chat(scratch, report)
         check_tokens(scratch, report)

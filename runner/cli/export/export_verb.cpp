@@ -3,10 +3,13 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <iostream>
 #include <map>
 #include <memory>
+#include <string>
+#include <utility>
 
 #include "checkpoint/accelerate_folder.h"
 #include "checkpoint/convert.h"
@@ -18,11 +21,11 @@
 #include "core/base/text.h"
 #include "runner/cli/checkpoints.h"
 #include "runner/cli/cli.h"
-#include "runner/cli/export/dequantized_weights.h"
 #include "runner/cli/export/export_folder.h"
 #include "runner/cli/export/export_gguf.h"
 #include "runner/cli/export/export_source.h"
 #include "runner/cli/export/export_weights.h"
+#include "runner/placement/weight_placement.h"
 #include "text/pretrained/tokenizer_check.h"
 #include "text/pretrained/tokenizer_folder.h"
 #include "train/loop/run_state.h"
@@ -144,6 +147,23 @@ void export_gguf(const ExportArguments& arguments, const ExportSource& source,
   say(gguf_tensors_text(made.file));
 }
 
+std::array<std::pair<const char*, std::string*>, 3> placement_flags(PlacementFlags& flags) {
+  return {{{"--device-map", &flags.device_map},
+           {"--max-memory", &flags.max_memory},
+           {"--offload", &flags.offload}}};
+}
+
+/// Placement has no effect on an export.
+void refuse_placement(PlacementFlags& flags) {
+  for (const auto& [name, value] : placement_flags(flags)) {
+    if (value->empty()) continue;
+    throw Error(
+        ExitCode::kRecipe,
+        text("'{}' has no effect on 'export', which has one weight in memory at a time", name),
+        "leave it out");
+  }
+}
+
 /// The weights that the run evaluates: with the callback `ema`, their average.
 void take_averages(Files& files, const std::string& folder, const TrainState& state,
                    std::vector<NamedArray>& weights) {
@@ -174,7 +194,6 @@ void export_model(const ExportArguments& arguments) {
   if (state.layout) weights = own_arrays(*state.layout, weights);
   take_averages(files, folder, state, weights);
   if (source.quantization.is_on() && (arguments.merge || !source.lora)) {
-    weights = dequantized_weights(weights, source.quantization);
     say("the quantized weights are written dequantized");
   }
   is_gguf(arguments) ? export_gguf(arguments, source, weights)
@@ -183,9 +202,11 @@ void export_model(const ExportArguments& arguments) {
 
 void add_export_verb(VerbTable& verbs) {
   const auto to = std::make_shared<ExportArguments>();
+  const auto placement = std::make_shared<PlacementFlags>();
   CLI::App& verb = verbs.add(
       "export", "write the model of a checkpoint as a folder for transformers, or for llama.cpp",
-      verbs.with_torch([to] {
+      verbs.with_torch([to, placement] {
+        refuse_placement(*placement);
         export_model(*to);
         return ExitCode::kDone;
       }));
@@ -204,6 +225,9 @@ void add_export_verb(VerbTable& verbs) {
                   "split the weights into files of at most this size; default: '5 GB'");
   verb.add_flag("--merge", to->merge,
                 "merge a LoRA adapter into the weights; else only the adapter is written");
+  for (const auto& [name, value] : placement_flags(*placement)) {
+    verb.add_option(name, *value)->group("");  // refused, and in no help
+  }
 }
 
 }  // namespace accel

@@ -9,7 +9,7 @@
 
 namespace accel {
 
-/// The weights as the checkpoint has them, with the adapter merged if there is one.
+/// The weights as the checkpoint has them, dequantized and with the adapter merged if there is one.
 /// Throws Error (kRecipe) for an adapter that cannot be merged.
 std::vector<TensorSource> whole_weights(const std::vector<NamedArray>& weights,
                                         const ExportSource& source);

@@ -15,6 +15,7 @@
 #include "runner/cli/cli.h"
 #include "runner/cli/generation/generation_flags.h"
 #include "runner/cli/generation/text_writer.h"
+#include "runner/cli/weight_type_flags.h"
 #include "runner/placement/weight_placement.h"
 #include "text/tokenizer.h"
 
@@ -31,8 +32,10 @@ constexpr const char* kCommands =
 struct ChatArguments {
   std::string source;  ///< a run folder, a checkpoint or a Hugging Face folder
   std::string tokenizer, chat_template, system;
+  std::string cache_dtype;  ///< "": that of the model
   GenerationFlags generation;
   PlacementFlags placement;
+  WeightTypeFlags types;
 };
 
 std::string today() {
@@ -67,6 +70,7 @@ class Chat {
     print_generation_config(request_.config, arguments.generation, writer.config_file);
     request_.default_new_tokens = kAnswerTokens;
     request_.seed = arguments.generation.seed;
+    apply_cache_flag(arguments.cache_dtype, texts_, request_);
     texts_.add_ends(request_.config);
     if (const auto end = session_.end_of_turn()) request_.config.eos_token_id.insert(*end);
   }
@@ -131,9 +135,11 @@ class Chat {
 
 ExitCode chat_verb(const ChatArguments& arguments) {
   PlacementRequest placement = placement_request(arguments.placement);
+  const WeightTypes types = weight_types(arguments.types, arguments.placement);
   const at::Device device = choose_inference_device(placement);
-  const TextWriter writer =
-      load_text_writer(arguments.source, arguments.tokenizer, !placement.offload.empty());
+  const TextWriter writer = load_text_writer(
+      arguments.source,
+      {.tokenizer = arguments.tokenizer, .types = types, .defers = !placement.offload.empty()});
   const auto placed = PlacedWeights::place(*writer.model, placement, device);
   return Chat(arguments, writer).run();
 }
@@ -154,6 +160,8 @@ void add_chat_verb(VerbTable& verbs) {
                   "a file with a chat template, instead of the tokenizer's");
   add_placement_flags(verb, to->placement);
   add_generation_flags(verb, to->generation);
+  add_cache_flag(verb, to->cache_dtype);
+  add_weight_type_flags(verb, to->types);
 }
 
 }  // namespace accel

@@ -12,6 +12,7 @@
 #include "runner/cli/generation/generation_flags.h"
 #include "runner/cli/generation/text_writer.h"
 #include "runner/cli/mesh_model.h"
+#include "runner/cli/weight_type_flags.h"
 #include "runner/placement/weight_placement.h"
 #include "train/job/data_ranks.h"
 #include "train/loop/evaluate.h"
@@ -27,11 +28,13 @@ struct GenerateArguments {
   std::vector<std::string> prompts;  ///< followed by the lines of the file
   std::string prompt_file;           ///< "-": standard input; "": none
   GenerationFlags generation;
+  std::string cache_dtype;  ///< "": that of the model
   int64_t batch_size = 8;
   int64_t prefill_chunk = 512;
   bool json = false;
   MeshArguments mesh;
   PlacementFlags placement;
+  WeightTypeFlags types;
 };
 
 void add_lines(std::istream& in, std::vector<std::string>& prompts) {
@@ -121,15 +124,19 @@ class OrderedOutput {
   size_t next_ = 0;
 };
 
-GenerationRequest request_of(const GenerateArguments& arguments, GenerationConfig config) {
-  return {.config = std::move(config),
-          .seed = arguments.generation.seed,
-          .batch_size = arguments.batch_size,
-          .prefill_chunk = arguments.prefill_chunk};
+GenerationRequest request_of(const GenerateArguments& arguments, GenerationConfig config,
+                             const ModelTexts& texts) {
+  GenerationRequest out = {.config = std::move(config),
+                           .seed = arguments.generation.seed,
+                           .batch_size = arguments.batch_size,
+                           .prefill_chunk = arguments.prefill_chunk};
+  apply_cache_flag(arguments.cache_dtype, texts, out);
+  return out;
 }
 
 ExitCode generate_on_mesh(const GenerateArguments& arguments, RankSession& session) {
   refuse_placement_on_mesh(arguments.placement);
+  refuse_weight_types_on_mesh(arguments.types);
   if (arguments.prompt_file == "-") {
     throw Error(ExitCode::kRecipe, "'--mesh' does not support standard input as '--prompt-file'",
                 "give it a file, which every rank reads");
@@ -145,7 +152,8 @@ ExitCode generate_on_mesh(const GenerateArguments& arguments, RankSession& sessi
   const DataRanks ranks = data_ranks_communicate_in_passes(job) ? DataRanks() : data_ranks(job);
   const auto step = static_cast<size_t>(ranks.world);
   const auto line_of = [&](size_t i) {
-    GenerationRequest request = request_of(arguments, config);
+    GenerationRequest request = request_of(arguments, config, *texts);
+    request.on_cache = {};  // per prompt and rank
     request.first_stream = i;
     std::string line;
     const auto done = [&](size_t, Completion&& completion) {
@@ -169,16 +177,19 @@ ExitCode generate_on_mesh(const GenerateArguments& arguments, RankSession& sessi
 
 ExitCode generate_verb(const GenerateArguments& arguments) {
   PlacementRequest placement = placement_request(arguments.placement);
+  const WeightTypes types = weight_types(arguments.types, arguments.placement);
   const at::Device device = choose_inference_device(placement);
   const std::vector<std::string> prompts = prompts_of(arguments);
-  const TextWriter writer =
-      load_text_writer(arguments.source, arguments.tokenizer, !placement.offload.empty());
+  const TextWriter writer = load_text_writer(
+      arguments.source,
+      {.tokenizer = arguments.tokenizer, .types = types, .defers = !placement.offload.empty()});
   GenerationConfig config = apply_generation_flags(writer.config, arguments.generation);
   for (const std::string& prompt : prompts) writer.texts->check_prompt(prompt);
   print_generation_config(config, arguments.generation, writer.config_file);
+  GenerationRequest request = request_of(arguments, std::move(config), *writer.texts);
   const auto placed = PlacedWeights::place(*writer.model, placement, device);
   OrderedOutput output(prompts, writer.texts->continues_prompts(), arguments.json);
-  writer.texts->generate(prompts, request_of(arguments, std::move(config)), output.receiver());
+  writer.texts->generate(prompts, std::move(request), output.receiver());
   if (placed) placed->report();
   return ExitCode::kDone;
 }
@@ -194,12 +205,14 @@ void add_generate_verb(VerbTable& verbs) {
       ->required();
   add_mesh(verb, to->mesh);
   add_placement_flags(verb, to->placement);
+  add_weight_type_flags(verb, to->types);
   add_repeated(verb, "--prompt", to->prompts, "the prompt; may be repeated");
   verb.add_option("--prompt-file", to->prompt_file,
                   "a file with one prompt per line; '-': standard input");
   verb.add_option("--tokenizer", to->tokenizer,
                   "a tokenizer.json, or the folder with one, where the source has none");
   add_generation_flags(verb, to->generation);
+  add_cache_flag(verb, to->cache_dtype);
   verb.add_option("--batch-size", to->batch_size,
                   "prompts continued at once: more is faster and needs memory for their key-value "
                   "caches; default: 8")

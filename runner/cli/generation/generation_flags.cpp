@@ -7,6 +7,7 @@
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "runner/cli/cli.h"
+#include "runner/plan/number_text.h"
 
 namespace accel {
 namespace {
@@ -113,6 +114,29 @@ GenerationConfig apply_generation_flags(GenerationConfig config, const Generatio
   if (config.temperature == 0) config.do_sample = false;
   config.check();
   return config;
+}
+
+void add_cache_flag(CLI::App& verb, std::string& to) {
+  std::vector<std::string> names;
+  for (const auto& [value, name] : EnumNames<CacheDtype>::kValues) names.emplace_back(name);
+  verb.add_option("--cache-dtype", to,
+                  "type of the key-value cache: bf16 has half the bytes of fp32, int8 a quarter "
+                  "and a scale per head and token; default: that of the model")
+      ->check(CLI::IsMember(names));
+}
+
+void apply_cache_flag(const std::string& name, const ModelTexts& texts, GenerationRequest& to) {
+  if (name.empty()) return;
+  if (!texts.is_cached()) {
+    throw Error(ExitCode::kRecipe, "'--cache-dtype' cannot act: the model has no key-value cache",
+                "leave it out");
+  }
+  for (const auto& [value, known] : EnumNames<CacheDtype>::kValues) {
+    if (name == known) to.cache_dtype = value;
+  }
+  to.on_cache = [name](int64_t bytes) {
+    std::cerr << text("key-value cache: {}, {}\n", name, bytes_text(bytes));
+  };
 }
 
 void print_generation_config(const GenerationConfig& config, const GenerationFlags& flags,

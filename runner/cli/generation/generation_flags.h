@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "infer/generation_config.h"
+#include "infer/model_texts.h"
 
 namespace CLI {
 class App;
@@ -30,8 +31,15 @@ struct GenerationFlags {
 void add_generation_flags(CLI::App& verb, GenerationFlags& to);
 
 /// `config`, or that of the file in `flags`, changed by the flags: a flag of sampling turns
-/// do_sample on, a temperature of 0 and several beams turn it off. Throws Error, DataError.
+/// do_sample on, a temperature of 0 turns it off, as do several beams without such a flag. Throws
+/// Error, DataError.
 GenerationConfig apply_generation_flags(GenerationConfig config, const GenerationFlags& flags);
+
+/// `--cache-dtype`.
+void add_cache_flag(CLI::App& verb, std::string& to);
+/// Sets the type of the key-value cache, and prints its bytes at the end of a generation. `name`
+/// empty: unchanged. Throws Error (kRecipe) for a model without a cache.
+void apply_cache_flag(const std::string& name, const ModelTexts& texts, GenerationRequest& to);
 
 /// Prints what `config` changes on standard error, if it comes from a file: that of the flags or
 /// `file`, the source's.

@@ -14,9 +14,11 @@
 #include "models/hf/map_hf_weights.h"
 #include "models/layers/module_state.h"
 #include "models/layers/skip_init.h"
+#include "models/quantized/quantization_options.h"
 #include "runner/cli/checkpoints.h"
 #include "runner/cli/load_recipe.h"
 #include "runner/cli/mesh_model.h"
+#include "runner/cli/weight_type_flags.h"
 #include "text/pretrained/tokenizer_folder.h"
 #include "train/job/torch_setup.h"
 
@@ -48,10 +50,11 @@ std::unique_ptr<TextCodec> codec_of(const Model& model, const std::string& token
                                                      : codec_of_tokenizer(tokenizer, true);
 }
 
-/// The model of a folder; `defers` as load_text_writer().
-std::unique_ptr<Model> mapped_model(const Ref<Model>& ref, bool defers) {
+/// The model of a folder. `defers` as TextWriterOptions.
+std::unique_ptr<Model> mapped_model(const Ref<Model>& ref, std::optional<at::ScalarType> dtype,
+                                    bool defers) {
   const SkipInit replaced;
-  const MapHfWeights mapped;
+  const MapHfWeights mapped(dtype);
   std::optional<DeferredInit> deferred;
   if (defers) deferred.emplace();
   std::unique_ptr<Model> model = ref.make({});
@@ -62,7 +65,18 @@ std::unique_ptr<Model> mapped_model(const Ref<Model>& ref, bool defers) {
   return model;
 }
 
-TextWriter writer_of_folder(const std::string& folder, const std::string& tokenizer, bool defers) {
+/// With weights of other types one at a time. Quantized models defer their initialization
+/// themselves.
+std::unique_ptr<Model> model_of(const Ref<Model>& ref, const TextWriterOptions& options) {
+  const WeightTypes& types = options.types;
+  const bool converts = types.is_set() && !quantization_of(ref.resolved).is_on();
+  std::unique_ptr<Model> model = mapped_model(ref, types.scalar_type(), options.defers || converts);
+  print_weight_types(*model, types, convert_weights(*model, types, ref.resolved));
+  return model;
+}
+
+TextWriter writer_of_folder(const std::string& folder, const TextWriterOptions& wanted) {
+  const std::string& tokenizer = wanted.tokenizer;
   if (tokenizer.empty() && !path_exists(fs::path(folder) / "tokenizer.json") &&
       !has_class_vocabulary(folder)) {
     throw DataError(text("'{}' has no tokenizer.json", folder), "name one with --tokenizer");
@@ -82,7 +96,7 @@ TextWriter writer_of_folder(const std::string& folder, const std::string& tokeni
     out.config_file = config.string();
   }
   set_up_torch(RecipeOptions(), 1);
-  out.model = mapped_model(ref, defers);
+  out.model = model_of(ref, wanted);
   require_texts(*out.model, folder);
   set_training(*out.model, false);
   out.tokenizer = tokenizer.empty() ? folder : tokenizer;
@@ -91,8 +105,10 @@ TextWriter writer_of_folder(const std::string& folder, const std::string& tokeni
 }
 
 TextWriter writer_of_checkpoint(DiskFiles& files, const std::string& source,
-                                const std::string& tokenizer) {
+                                const TextWriterOptions& options) {
+  const std::string& tokenizer = options.tokenizer;
   TrainedModel trained = load_trained(files, checkpoint_at(files, source), components_for);
+  print_weight_types(*trained.model, options.types, convert_weights(trained, options.types));
   TextWriter out;
   out.model = std::move(trained.model);
   out.registry = trained.registry;
@@ -134,12 +150,11 @@ std::unique_ptr<ModelTexts> checkpoint_texts(Model& model, const TrainedModel& t
               "name a tokenizer with --tokenizer");
 }
 
-TextWriter load_text_writer(const std::string& source, const std::string& tokenizer, bool defers) {
+TextWriter load_text_writer(const std::string& source, const TextWriterOptions& options) {
   DiskFiles files;
   const bool folder = !is_run(source) && path_exists(fs::path(source) / "config.json") &&
                       !has_manifest(files, source);
-  return folder ? writer_of_folder(source, tokenizer, defers)
-                : writer_of_checkpoint(files, source, tokenizer);
+  return folder ? writer_of_folder(source, options) : writer_of_checkpoint(files, source, options);
 }
 
 }  // namespace accel

@@ -8,6 +8,7 @@
 #include "infer/generation_config.h"
 #include "infer/model_texts.h"
 #include "infer/trained_model.h"
+#include "infer/weight_types.h"
 
 namespace accel {
 
@@ -24,12 +25,16 @@ struct TextWriter {
 /// Samples from all tokens: the config of a run.
 GenerationConfig config_of_runs();
 
-/// `tokenizer`: instead of that of the source; empty: none. The config of a Hugging Face folder is
-/// that of its generation_config.json and, without one, transformers' defaults; that of a run
-/// samples from all tokens. Throws Error, DataError, CheckpointError.
-/// `defers`: weights of a Hugging Face folder that cannot be mapped get no memory yet.
-TextWriter load_text_writer(const std::string& source, const std::string& tokenizer,
-                            bool defers = false);
+struct TextWriterOptions {
+  std::string tokenizer = {};  ///< instead of that of the source; empty: none
+  WeightTypes types = {};
+  bool defers = false;  ///< weights of a folder that cannot be mapped get no memory yet
+};
+
+/// The config of a Hugging Face folder is that of its generation_config.json and, without one,
+/// transformers' defaults; that of a run samples from all tokens. Prints the weights' types where
+/// `types` are set. Throws Error, DataError, CheckpointError.
+TextWriter load_text_writer(const std::string& source, const TextWriterOptions& options);
 
 /// Throws Error (kRecipe) unless the model generates texts.
 void require_texts(const Model& model, const std::string& source);

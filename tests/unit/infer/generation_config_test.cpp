@@ -96,9 +96,6 @@ TEST(GenerationConfigTest, RefusesWhatCannotAct) {
       {R"({"repetition_penalty": 0})", "'repetition_penalty' is 0.0; it must be above 0 | "},
       {R"({"stop_strings": ""})",
        "'stop_strings' is \"\"; it must be a text of one character or more | "},
-      {R"({"num_beams": 2, "do_sample": true})",
-       "'num_beams' is 2 and 'do_sample' is true: beam search does not sample | set 'num_beams' to "
-       "1, or 'do_sample' to false (--temperature 0)"},
   };
   for (const auto& [json, wanted] : cases) EXPECT_EQ(error_of(json), wanted) << json;
 }

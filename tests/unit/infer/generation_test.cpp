@@ -4,6 +4,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
@@ -12,6 +13,8 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
+#include <tuple>
 
 #include "kernels/few_rows.h"
 #include "models/layers/decoding.h"
@@ -224,12 +227,113 @@ TEST_P(DecodingTest, FindsTheSameBeamsWithTheCacheAsWithout) {
   EXPECT_EQ(found.tokens, std::vector<int64_t>(beams[0].second.begin() + 2, beams[0].second.end()));
 }
 
+/// Largest error of a type relative to the largest hidden state, of ragged rows read in chunks.
+TEST_P(DecodingTest, NarrowCachesAreCloseToThatOfFp32) {
+  const at::NoGradGuard no_grad;
+  const auto model = decoder_of(GetParam());
+  model->module().eval();
+  auto& decoder = dynamic_cast<CachedDecoder&>(*model);
+  const at::Tensor tokens = some_tokens(12);
+  const int64_t rows = decoder.supports_ragged_rows() ? 2 : 1;
+  const auto states = [&](std::optional<CacheDtype> dtype) {
+    KeyValueCache cache(rows, /*capacity=*/4, dtype);  // grows
+    std::vector<at::Tensor> out;
+    for (int64_t row = 0; row < rows; ++row) {
+      cache.select(row);
+      for (int64_t first = 0; first < 6 - 2 * row; first += 2) {
+        out.push_back(decoder.hidden_next(tokens.narrow(1, first, 2), cache).flatten());
+      }
+    }
+    cache.select(0);
+    for (int64_t step = 6; step < 9; ++step) {
+      const at::Tensor newest = tokens.narrow(1, step, 1).expand({rows, 1});
+      out.push_back(decoder.hidden_next(newest, cache).flatten());
+    }
+    if (rows == 2) {
+      cache.gather(std::vector<int64_t>{1, 0});
+      cache.copy_row(0, 1);
+      out.push_back(decoder.hidden_next(tokens.narrow(1, 9, 1).expand({2, 1}), cache).flatten());
+    }
+    return std::pair(at::cat(out), cache.bytes());
+  };
+  const auto [whole, bytes] = states(std::nullopt);
+  EXPECT_TRUE(states(CacheDtype::kFp32).first.equal(whole));
+  for (const auto& [dtype, limit, share] :
+       {std::tuple(CacheDtype::kBf16, 0.03, 0.5), std::tuple(CacheDtype::kInt8, 0.03, 0.75)}) {
+    const auto [found, fewer] = states(dtype);
+    const double apart =
+        found.sub(whole).abs().max().item<double>() / whole.abs().max().item<double>();
+    EXPECT_GT(apart, 0);
+    EXPECT_LT(apart, limit);
+    EXPECT_LE(static_cast<double>(fewer), share * static_cast<double>(bytes));
+  }
+}
+
+TEST_P(DecodingTest, FindsTheBeamsOfABatchAsThoseOfEachPrompt) {
+  const auto model = decoder_of(GetParam());
+  for (const bool samples : {false, true}) {
+    GenerationRequest request;
+    request.config.num_beams = 3;
+    request.config.do_sample = samples;
+    request.config.max_new_tokens = 8;
+    request.config.eos_token_id = {11, 17};
+    const auto prompts = ragged_prompts();
+    std::vector<GeneratedTokens> alone;
+    for (size_t i = 0; i < prompts.size(); ++i) {
+      request.first_stream = i;
+      alone.push_back(generate_tokens(language(*model), prompts[i], request));
+    }
+    request.first_stream = 0;
+    request.batch_size = 2;
+    request.prefill_chunk = 5;
+    size_t count = 0;
+    generate_tokens(language(*model), prompts, request, [&](size_t i, const GeneratedTokens& made) {
+      EXPECT_EQ(made.tokens, alone[i].tokens) << i;
+      EXPECT_EQ(made.end, alone[i].end) << i;
+      ++count;
+    });
+    EXPECT_EQ(count, prompts.size());
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Models, DecodingTest, testing::ValuesIn([] {
                            std::vector<std::string> names;
                            for (const auto& [name, yaml] : kDecoders) names.push_back(name);
                            return names;
                          }()),
                          [](const auto& info) { return info.param; });
+
+/// With two beams, one new token and no end tokens, 4 candidates are drawn without replacement from
+/// the softmax; the text is the likeliest of the first two drawn.
+TEST(GenerationTest, SampledBeamsAreDrawnWithoutReplacement) {
+  const auto model = decoder_of("gpt_untied");
+  const std::vector<int64_t> prompt = {7, 3};
+  GenerationRequest request;
+  request.config.num_beams = 2;
+  request.config.do_sample = true;
+  request.config.top_k = 4;
+  request.config.max_new_tokens = 1;
+  const at::NoGradGuard no_grad;
+  model->module().eval();
+  const at::Tensor logits = model->forward(at::tensor(prompt).view({1, 2})).select(1, 1).flatten();
+  const auto [values, order] = logits.topk(4);
+  const at::Tensor chances = values.softmax(0);
+  const auto chance = [&](int64_t i) { return chances[i].item<double>(); };
+  std::map<int64_t, double> wanted;
+  for (int64_t i = 0; i < 4; ++i) {
+    for (int64_t j = 0; j < 4; ++j) {
+      if (i == j) continue;
+      wanted[order[std::min(i, j)].item<int64_t>()] += chance(i) * chance(j) / (1 - chance(i));
+    }
+  }
+  constexpr int kDraws = 4000;
+  std::map<int64_t, double> found;
+  for (int draw = 0; draw < kDraws; ++draw) {
+    request.first_stream = static_cast<uint64_t>(draw);
+    found[generate_tokens(language(*model), prompt, request).tokens.at(0)] += 1.0 / kDraws;
+  }
+  for (const auto& [token, share] : found) EXPECT_NEAR(share, wanted[token], 0.035) << token;
+}
 
 TEST(GenerationTest, IsAFunctionOfSeedAndStream) {
   const auto model = decoder_of("gpt");

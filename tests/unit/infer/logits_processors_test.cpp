@@ -23,7 +23,7 @@ nlohmann::json golden() {
 
 TEST(LogitsProcessorsTest, ScoreAsTransformers) {
   const nlohmann::json cases = golden();
-  ASSERT_EQ(cases.size(), 93u);
+  ASSERT_EQ(cases.size(), 114u);
   for (const auto& item : cases) {
     GenerationConfig config;
     read_generation_config(item["config"], "golden", config);

@@ -1,5 +1,6 @@
 // Models with quantized layers: what is quantized, trained and refused, and folders of
 // bitsandbytes.
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/arange.h>
 #include <gtest/gtest.h>
 #include <torch/nn/module.h>
@@ -133,6 +134,66 @@ TEST(QuantizedModelTest, WeightsThatACheckpointReplacesAreNotQuantized) {
   EXPECT_TRUE(codes.eq(0).all().item<bool>());
 }
 
+/// Layerwise casting, by the definition: the weight rounded to the storage type and back.
+TEST(QuantizedModelTest, CastWeightsAreRoundedToTheirType) {
+  for (const auto& [name, type] :
+       {std::pair("fp8_e4m3", at::kFloat8_e4m3fn), std::pair("bf16", at::kBFloat16)}) {
+    const std::string section = std::string(", quantization: {type: ") + name + "}";
+    const auto plain = wide_llama(""), model = wide_llama(section + ", lora: {rank: 2}");
+    const auto whole = tensors_of(*plain), found = tensors_of(*model);
+    int cast = 0;
+    for (const auto& [key, weight] : whole) {
+      const at::Tensor& own = found.at(key);
+      if (own.scalar_type() == at::kFloat) continue;
+      ++cast;
+      EXPECT_FALSE(own.requires_grad());
+      const at::Tensor wanted = weight.detach().to(type);
+      EXPECT_TRUE(own.equal(type == at::kBFloat16 ? wanted : wanted.view(at::kByte))) << key;
+      weight.set_data(wanted.to(at::kFloat));
+    }
+    EXPECT_EQ(cast, 14);
+    EXPECT_TRUE(model->forward(probe()).equal(plain->forward(probe()))) << name;
+  }
+}
+
+TEST(QuantizedModelTest, CastWeightsHaveTheGradientsOfTheirValues) {
+  const std::string lora = ", lora: {rank: 2, target_modules: ['*q_proj']}";
+  const auto model = wide_llama(", quantization: {type: fp8_e4m3}" + lora);
+  const auto plain = wide_llama(lora);
+  const auto whole = tensors_of(*plain), found = tensors_of(*model);
+  for (const auto& [name, weight] : whole) {
+    const at::NoGradGuard no_grad;
+    const at::Tensor& own = found.at(name);
+    weight.set_data(own.scalar_type() == at::kByte ? own.view(at::kFloat8_e4m3fn).to(at::kFloat)
+                                                   : own.clone());
+  }
+  model->forward(probe()).sum().backward();
+  plain->forward(probe()).sum().backward();
+  int compared = 0;
+  for (const auto& [name, weight] : found) {
+    if (!weight.grad().defined()) continue;
+    ++compared;
+    EXPECT_TRUE(weight.grad().equal(whole.at(name).grad())) << name;
+  }
+  EXPECT_EQ(compared, 4);
+}
+
+TEST(QuantizedModelTest, ValuesBeyondFp8AreRefused) {
+  const auto model = wide_llama("");
+  tensors_of(*model).at("model.layers.1.mlp.up_proj.weight").data()[0][3].fill_(1000);
+  QuantizationOptions options;
+  options.type = QuantizationType::kFp8E4m3;
+  try {
+    quantize_layers(*model, options, HfNames(), Node());
+    FAIL() << "1000 is beyond fp8";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(),
+                 "the weight of 'model.layers.1.mlp.up_proj' has the value 1000, and fp8_e4m3 ends "
+                 "at 448");
+    EXPECT_EQ(error.hint(), "name the layer in 'skip_modules', or write 'type: bf16'");
+  }
+}
+
 TEST(QuantizedModelTest, OnlyTheAdapterHasGradients) {
   const auto model =
       llama_with(", quantization: {type: nf4}, lora: {rank: 2, target_modules: ['*q_proj']}");
@@ -158,6 +219,9 @@ TEST(QuantizedModelTest, WhatCannotActIsRefusedAtItsLine) {
       std::string::npos);
   EXPECT_NE(said(", quantization: {type: int8, double_quant: true}, lora: {rank: 2}")
                 .find("'double_quant' quantizes the scales of 4-bit blocks, and int8 has none"),
+            std::string::npos);
+  EXPECT_NE(said(", quantization: {type: fp8_e4m3, double_quant: true}, lora: {rank: 2}")
+                .find("'double_quant' quantizes the scales of 4-bit blocks, and fp8_e4m3 has none"),
             std::string::npos);
   EXPECT_NE(said(", quantization: {double_quant: true}, lora: {rank: 2}")
                 .find("'quantization' has no 'type'"),
