@@ -1,25 +1,15 @@
-// Beam search with the scores, stopping rules and ties of transformers' generate().
+#include "infer/beam_search.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numeric>
 
 #include "core/base/error.h"
-#include "infer/generate.h"
 #include "infer/logits_processors.h"
 
 namespace accel {
 namespace {
-
-constexpr float kUnlikely = -1e9F;  // below every log-probability
-
-struct Beam {
-  std::vector<int64_t> tokens;  ///< prompt and new ones, also an end token
-  float score = kUnlikely;      ///< log-probability; of finished beams divided by the length
-  int64_t source = 0;           ///< row of the beam that this one extends
-  bool stops = false;
-  GenerationEnd end = GenerationEnd::kLength;
-};
 
 /// The largest first, equal ones in their order.
 void sort_by_score(std::vector<Beam>& beams, size_t kept) {
@@ -28,162 +18,128 @@ void sort_by_score(std::vector<Beam>& beams, size_t kept) {
   if (beams.size() > kept) beams.resize(kept);
 }
 
-class BeamSearch {
- public:
-  BeamSearch(const std::vector<int64_t>& prompt, const GenerationRequest& request)
-      : request_(request),
-        config_(request.config),
-        prompt_length_(static_cast<int64_t>(prompt.size())),
-        max_length_(prompt_length_ +
-                    config_.new_tokens(prompt_length_, request.default_new_tokens)),
-        beams_(static_cast<size_t>(config_.num_beams)) {
-    running_.push_back({.tokens = prompt, .score = 0});
-  }
-
-  GeneratedTokens run(SequenceBatch& batch, const at::Tensor& first) {
-    at::Tensor logits = first.unsqueeze(0);
-    while (true) {
-      std::vector<Beam> extended = extend(logits);
-      finish(extended);
-      const bool all_stop = std::all_of(extended.begin(), extended.end(),
-                                        [](const Beam& beam) { return beam.stops; });
-      keep_running(std::move(extended));
-      if (all_stop || !can_improve()) break;
-      logits = next_logits(batch);
-    }
-    return result();
-  }
-
- private:
-  /// The most likely continuations of the running beams.
-  std::vector<Beam> extend(const at::Tensor& logits) {
-    struct Candidate {
-      float score;
-      size_t row;
-      int64_t token;
-    };
-    const auto vocab = static_cast<size_t>(logits.size(1));
-    const size_t ends = config_.eos_token_id.size();
-    const size_t kept = std::max<size_t>(2, 1 + ends) * beams_;
-    std::vector<Candidate> candidates;
-    for (size_t row = 0; row < running_.size(); ++row) {
-      const auto* values = logits[static_cast<int64_t>(row)].const_data_ptr<float>();
-      std::vector<float> scores(values, values + vocab);
-      score(running_[row], scores);
-      for (size_t token = 0; token < vocab; ++token) {
-        if (std::isinf(scores[token])) continue;
-        candidates.push_back(
-            {scores[token] + running_[row].score, row, static_cast<int64_t>(token)});
-      }
-    }
-    if (candidates.empty()) check_not_suppressed({});
-    const auto count = std::min(kept, candidates.size());
-    std::partial_sort(candidates.begin(), candidates.begin() + static_cast<ptrdiff_t>(count),
-                      candidates.end(), [](const Candidate& a, const Candidate& b) {
-                        if (a.score != b.score) return a.score > b.score;
-                        return a.row != b.row ? a.row < b.row : a.token < b.token;
-                      });
-    std::vector<Beam> out;
-    for (size_t i = 0; i < count; ++i) {
-      const Candidate& from = candidates[i];
-      Beam& beam = out.emplace_back(
-          Beam{running_[from.row].tokens, from.score, static_cast<int64_t>(from.row)});
-      beam.tokens.push_back(from.token);
-      mark_end(beam);
-    }
-    return out;
-  }
-
-  void score(const Beam& beam, std::span<float> scores) const {
-    if (!config_.remove_invalid_values) check_logits(scores);
-    to_log_probabilities(scores);
-    process_logits(config_, {beam.tokens, prompt_length_, max_length_}, scores);
-  }
-
-  void mark_end(Beam& beam) const {
-    beam.stops = true;
-    if (config_.eos_token_id.contains(beam.tokens.back())) {
-      beam.end = GenerationEnd::kToken;
-    } else if (request_.is_stopped && request_.is_stopped(beam.tokens)) {
-      beam.end = GenerationEnd::kStopString;
-    } else {
-      beam.stops = static_cast<int64_t>(beam.tokens.size()) >= max_length_;
-    }
-  }
-
-  /// Adds those of the first `beams_` that stop to the finished beams.
-  void finish(const std::vector<Beam>& extended) {
-    const bool is_full =
-        finished_.size() == beams_ && config_.early_stopping == EarlyStopping::kTrue;
-    if (is_full || !may_improve_) return;
-    for (size_t i = 0; i < std::min(beams_, extended.size()); ++i) {
-      if (!extended[i].stops) continue;
-      Beam beam = extended[i];
-      beam.score /= length_divisor(static_cast<int64_t>(beam.tokens.size()));
-      finished_.push_back(std::move(beam));
-    }
-    sort_by_score(finished_, beams_);
-  }
-
-  void keep_running(std::vector<Beam> extended) {
-    for (Beam& beam : extended) {
-      if (beam.stops) beam.score += kUnlikely;
-    }
-    sort_by_score(extended, beams_);
-    running_ = std::move(extended);
-  }
-
-  float length_divisor(int64_t length) const {
-    return static_cast<float>(
-        std::pow(static_cast<double>(length - prompt_length_), config_.length_penalty));
-  }
-
-  bool can_improve() {
-    const bool is_never = config_.early_stopping == EarlyStopping::kNever;
-    const int64_t longest = is_never && config_.length_penalty > 0
-                                ? max_length_
-                                : static_cast<int64_t>(running_.front().tokens.size());
-    const float best = running_.front().score / length_divisor(longest);
-    const bool is_full = finished_.size() == beams_;
-    // As in transformers, a place without a finished beam has the worst score, and any place
-    // counts.
-    const float worst = is_full ? finished_.back().score : kUnlikely;
-    may_improve_ = may_improve_ && best > worst;
-    return may_improve_ && !(is_full && config_.early_stopping == EarlyStopping::kTrue);
-  }
-
-  at::Tensor next_logits(SequenceBatch& batch) const {
-    std::vector<int64_t> sources, newest;
-    for (const Beam& beam : running_) {
-      sources.push_back(beam.source);
-      newest.push_back(beam.tokens.back());
-    }
-    batch.gather(sources);
-    return batch.next(newest);
-  }
-
-  GeneratedTokens result() const {
-    const Beam& best = finished_.empty() ? running_.front() : finished_.front();
-    GeneratedTokens out;
-    out.tokens.assign(best.tokens.begin() + prompt_length_, best.tokens.end());
-    out.end = best.end;
-    if (out.end == GenerationEnd::kToken) out.tokens.pop_back();
-    return out;
-  }
-
-  const GenerationRequest& request_;
-  const GenerationConfig& config_;
-  int64_t prompt_length_, max_length_;
-  size_t beams_;
-  std::vector<Beam> running_, finished_;
-  bool may_improve_ = true;
-};
-
 }  // namespace
 
-GeneratedTokens search_beams(SequenceBatch& batch, const at::Tensor& logits,
-                             const std::vector<int64_t>& prompt, const GenerationRequest& request) {
-  return BeamSearch(prompt, request).run(batch, logits);
+BeamSearch::BeamSearch(const std::vector<int64_t>& prompt, const GenerationRequest& request)
+    : request_(request),
+      config_(request.config),
+      prompt_length_(static_cast<int64_t>(prompt.size())),
+      max_length_(prompt_length_ + config_.new_tokens(prompt_length_, request.default_new_tokens)),
+      beams_(static_cast<size_t>(config_.num_beams)) {
+  running_.push_back({.tokens = prompt, .score = 0});
+}
+
+bool BeamSearch::advance(const at::Tensor& logits) {
+  std::vector<Beam> extended = extend(logits);
+  finish(extended);
+  const bool all_stop =
+      std::all_of(extended.begin(), extended.end(), [](const Beam& beam) { return beam.stops; });
+  keep_running(std::move(extended));
+  return !all_stop && can_improve();
+}
+
+/// The most likely continuations of the running beams.
+std::vector<Beam> BeamSearch::extend(const at::Tensor& logits) const {
+  struct Candidate {
+    float score;
+    size_t row;
+    int64_t token;
+  };
+  const auto vocab = static_cast<size_t>(logits.size(1));
+  const size_t ends = config_.eos_token_id.size();
+  const size_t kept = std::max<size_t>(2, 1 + ends) * beams_;
+  std::vector<Candidate> candidates;
+  for (size_t row = 0; row < running_.size(); ++row) {
+    const auto* values = logits[static_cast<int64_t>(row)].const_data_ptr<float>();
+    std::vector<float> scores(values, values + vocab);
+    score(running_[row], scores);
+    for (size_t token = 0; token < vocab; ++token) {
+      if (std::isinf(scores[token])) continue;
+      candidates.push_back({scores[token] + running_[row].score, row, static_cast<int64_t>(token)});
+    }
+  }
+  if (candidates.empty()) check_not_suppressed({});
+  const auto count = std::min(kept, candidates.size());
+  std::partial_sort(candidates.begin(), candidates.begin() + static_cast<ptrdiff_t>(count),
+                    candidates.end(), [](const Candidate& a, const Candidate& b) {
+                      if (a.score != b.score) return a.score > b.score;
+                      return a.row != b.row ? a.row < b.row : a.token < b.token;
+                    });
+  std::vector<Beam> out;
+  for (size_t i = 0; i < count; ++i) {
+    const Candidate& from = candidates[i];
+    Beam& beam = out.emplace_back(
+        Beam{running_[from.row].tokens, from.score, static_cast<int64_t>(from.row)});
+    beam.tokens.push_back(from.token);
+    mark_end(beam);
+  }
+  return out;
+}
+
+void BeamSearch::score(const Beam& beam, std::span<float> scores) const {
+  if (!config_.remove_invalid_values) check_logits(scores);
+  to_log_probabilities(scores);
+  process_logits(config_, {beam.tokens, prompt_length_, max_length_}, scores);
+}
+
+void BeamSearch::mark_end(Beam& beam) const {
+  beam.stops = true;
+  if (config_.eos_token_id.contains(beam.tokens.back())) {
+    beam.end = GenerationEnd::kToken;
+  } else if (request_.is_stopped && request_.is_stopped(beam.tokens)) {
+    beam.end = GenerationEnd::kStopString;
+  } else {
+    beam.stops = static_cast<int64_t>(beam.tokens.size()) >= max_length_;
+  }
+}
+
+/// Adds those of the first `beams_` that stop to the finished beams.
+void BeamSearch::finish(const std::vector<Beam>& extended) {
+  const bool is_full = finished_.size() == beams_ && config_.early_stopping == EarlyStopping::kTrue;
+  if (is_full || !may_improve_) return;
+  for (size_t i = 0; i < std::min(beams_, extended.size()); ++i) {
+    if (!extended[i].stops) continue;
+    Beam beam = extended[i];
+    beam.score /= length_divisor(static_cast<int64_t>(beam.tokens.size()));
+    finished_.push_back(std::move(beam));
+  }
+  sort_by_score(finished_, beams_);
+}
+
+void BeamSearch::keep_running(std::vector<Beam> extended) {
+  for (Beam& beam : extended) {
+    if (beam.stops) beam.score += kUnlikelyBeam;
+  }
+  sort_by_score(extended, beams_);
+  running_ = std::move(extended);
+}
+
+float BeamSearch::length_divisor(int64_t length) const {
+  return static_cast<float>(
+      std::pow(static_cast<double>(length - prompt_length_), config_.length_penalty));
+}
+
+bool BeamSearch::can_improve() {
+  const bool is_never = config_.early_stopping == EarlyStopping::kNever;
+  const int64_t longest = is_never && config_.length_penalty > 0
+                              ? max_length_
+                              : static_cast<int64_t>(running_.front().tokens.size());
+  const float best = running_.front().score / length_divisor(longest);
+  const bool is_full = finished_.size() == beams_;
+  // As in transformers, a place without a finished beam has the worst score, and any place
+  // counts.
+  const float worst = is_full ? finished_.back().score : kUnlikelyBeam;
+  may_improve_ = may_improve_ && best > worst;
+  return may_improve_ && !(is_full && config_.early_stopping == EarlyStopping::kTrue);
+}
+
+GeneratedTokens BeamSearch::result() const {
+  const Beam& best = finished_.empty() ? running_.front() : finished_.front();
+  GeneratedTokens out;
+  out.tokens.assign(best.tokens.begin() + prompt_length_, best.tokens.end());
+  out.end = best.end;
+  if (out.end == GenerationEnd::kToken) out.tokens.pop_back();
+  return out;
 }
 
 }  // namespace accel
