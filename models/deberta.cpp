@@ -112,10 +112,14 @@ Schema<BertOptions> Deberta::schema() {
   return with_bert_dropout(kDebertaKind, std::move(sizes));
 }
 
-/// The terms of `pos_att_type`: "p2c|c2p", or a list; none for "" and null.
+/// The terms of `pos_att_type`: "p2c|c2p", or a list; none for "", [""] and null.
 std::vector<std::string> terms_in(HfConfig& config) {
   const bool is_text = config.has("pos_att_type") && config.values().at("pos_att_type").is_string();
-  if (!is_text) return config.texts("pos_att_type");
+  if (!is_text) {
+    std::vector<std::string> listed = config.texts("pos_att_type");
+    std::erase(listed, "");
+    return listed;
+  }
   const std::string all = config.text("pos_att_type", "");
   std::vector<std::string> terms;
   for (size_t at = 0; at <= all.size();) {

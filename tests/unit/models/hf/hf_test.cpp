@@ -344,6 +344,7 @@ TEST(HfModelTest, KeysOfOtherFamiliesAreUsedOrRefused) {
       {"deberta_classes", {{"pos_att_type", ""}}},
       {"deberta_classes", {{"pos_att_type", Json::array()}, {"share_att_key", false}}},
       {"deberta_classes", {{"pos_att_type", nullptr}}},
+      {"deberta_classes", {{"pos_att_type", {""}}}},
       {"deberta_classes", {{"pos_att_type", " C2P | p2c"}}},
       {"gpt_neox", {{"rotary_pct", 0.5}, {"rotary_emb_base", 500}}}};
   for (const auto& [name, keys] : taken) {
