@@ -9,6 +9,7 @@
 
 #include "core/api/sample_rng.h"
 #include "core/base/error.h"
+#include "infer/beam_search.h"
 #include "infer/logits_processors.h"
 #include "models/layers/decoding.h"
 #include "models/layers/module_state.h"
@@ -154,6 +155,94 @@ class Generation {
   std::vector<Continuation> rows_;  ///< as in the batch
 };
 
+/// Beam searches of several prompts, whose beams are consecutive rows of the batch.
+class BeamGeneration {
+ public:
+  BeamGeneration(const std::vector<std::vector<int64_t>>& prompts, const GenerationRequest& request,
+                 const std::function<void(size_t, GeneratedTokens)>& done, DecodesSources* sources)
+      : prompts_(prompts), request_(request), done_(done), sources_(sources) {}
+
+  void run(SequenceBatch& batch, size_t most) {
+    size_t next = 0;
+    while (next < prompts_.size() || !searches_.empty()) {
+      while (searches_.size() < most && next < prompts_.size()) start(batch, next++);
+      if (!searches_.empty()) step(batch);
+    }
+  }
+
+ private:
+  struct Search {
+    size_t prompt;  ///< index
+    BeamSearch beams;
+  };
+
+  void start(SequenceBatch& batch, size_t prompt) {
+    const std::vector<int64_t>& tokens = prompts_[prompt];
+    const auto length = static_cast<int64_t>(tokens.size());
+    if (request_.config.new_tokens(length, request_.default_new_tokens) == 0) {
+      return done_(prompt, {});
+    }
+    if (sources_) sources_->select_sources(std::vector{static_cast<int64_t>(prompt)});
+    const uint64_t stream =
+        request_.streams.empty() ? request_.first_stream + prompt : request_.streams[prompt];
+    Search search{prompt, BeamSearch(tokens, request_, stream)};
+    const bool continues = search.beams.advance(batch.add(tokens).unsqueeze(0));
+    if (!continues) {
+      batch.remove(batch.size() - 1);
+      return end(search);
+    }
+    batch.add_copies(search.beams.running().size() - 1);
+    searches_.push_back(std::move(search));
+  }
+
+  void step(SequenceBatch& batch) {
+    std::vector<int64_t> newest;
+    for (const Search& search : searches_) {
+      for (const Beam& beam : search.beams.running()) newest.push_back(beam.tokens.back());
+    }
+    select_sources();
+    const at::Tensor logits = batch.next(newest);
+    std::vector<int64_t> kept;
+    std::vector<Search> continuing;
+    int64_t first = 0;
+    for (Search& search : searches_) {
+      const auto rows = static_cast<int64_t>(search.beams.running().size());
+      const bool continues = search.beams.advance(logits.narrow(0, first, rows));
+      if (!continues) end(search);
+      for (const Beam& beam : search.beams.running()) {
+        if (continues) kept.push_back(first + beam.source);
+      }
+      if (continues) continuing.push_back(std::move(search));
+      first += rows;
+    }
+    searches_ = std::move(continuing);
+    if (!kept.empty()) return batch.gather(kept);
+    while (batch.size() > 0) batch.remove(batch.size() - 1);
+  }
+
+  /// Of a single search, its source once: the beams share its keys and values.
+  void select_sources() {
+    if (!sources_) return;
+    std::vector<int64_t> rows;
+    for (const Search& search : searches_) {
+      const size_t count = searches_.size() == 1 ? 1 : search.beams.running().size();
+      rows.insert(rows.end(), count, static_cast<int64_t>(search.prompt));
+    }
+    sources_->select_sources(rows);
+  }
+
+  void end(const Search& search) {
+    if (sources_) sources_->forget_source(static_cast<int64_t>(search.prompt));
+    done_(search.prompt, search.beams.result());
+  }
+
+  const std::vector<std::vector<int64_t>>& prompts_;
+  const GenerationRequest& request_;
+  const std::function<void(size_t, GeneratedTokens)>& done_;
+  DecodesSources* sources_;  ///< null: the prompts are all there is
+  std::vector<Search> searches_;
+};
+
 /// New tokens for which the cache is allocated; it grows for longer texts.
 constexpr int64_t kPreallocatedTokens = 1024;
 
@@ -179,19 +268,19 @@ void generate_tokens(LanguageModel& model, const std::vector<std::vector<int64_t
   const EvalScope no_dropout(model);
   const auto count = static_cast<int64_t>(prompts.size());
   const int64_t beams = request.config.num_beams;
-  const int64_t at_once = std::max<int64_t>(1, std::min(request.batch_size, count));
-  const SequenceBatchOptions options{.rows = beams * at_once,
+  const int64_t together = std::max<int64_t>(1, std::min(request.batch_size, count));
+  const SequenceBatchOptions options{.rows = together * beams,
                                      .capacity = capacity_of(prompts, request),
                                      .prefill_chunk = request.prefill_chunk,
                                      .cache_dtype = request.cache_dtype,
                                      .window = request.window,
                                      .staged = request.staged};
   SequenceBatch batch(model, options);
-  if (beams > 1) {
-    search_beams(batch, prompts, request, static_cast<size_t>(at_once), done);
+  auto* const sources = dynamic_cast<DecodesSources*>(&model);
+  if (beams == 1) {
+    Generation(prompts, request, done, sources).run(batch, static_cast<size_t>(together));
   } else {
-    Generation(prompts, request, done, dynamic_cast<DecodesSources*>(&model))
-        .run(batch, static_cast<size_t>(at_once));
+    BeamGeneration(prompts, request, done, sources).run(batch, static_cast<size_t>(together));
   }
   if (request.on_cache) request.on_cache(batch.cache_bytes());
 }
@@ -211,7 +300,7 @@ void generate_targets(EncoderDecoder& model, const std::vector<std::vector<int64
   const EvalScope no_dropout(model);
   const at::Device device = model.head_weight().device();
   auto* together = dynamic_cast<EncodesSources*>(&model);
-  if (together && request.config.num_beams == 1) {
+  if (together) {
     std::vector<at::Tensor> all;
     for (const auto& source : sources) {
       all.push_back(at::tensor(at::ArrayRef<int64_t>(source.data(), source.size())).to(device));

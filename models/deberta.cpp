@@ -112,22 +112,28 @@ Schema<BertOptions> Deberta::schema() {
   return with_bert_dropout(kDebertaKind, std::move(sizes));
 }
 
-/// The terms of `pos_att_type`: "p2c|c2p", or a list.
-void read_terms(HfConfig& config, RelativeOptions& relative) {
+/// The terms of `pos_att_type`: "p2c|c2p", or a list; none for "", [""] and null.
+std::vector<std::string> terms_in(HfConfig& config) {
   const bool is_text = config.has("pos_att_type") && config.values().at("pos_att_type").is_string();
-  std::vector<std::string> terms;
-  if (is_text) {
-    std::string text = config.text("pos_att_type", "");
-    for (size_t at = 0; at <= text.size();) {
-      const size_t end = std::min(text.find('|', at), text.size());
-      terms.push_back(text.substr(at, end - at));
-      at = end + 1;
-    }
-  } else {
-    terms = config.texts("pos_att_type");
+  if (!is_text) {
+    std::vector<std::string> listed = config.texts("pos_att_type");
+    std::erase(listed, "");
+    return listed;
   }
+  const std::string all = config.text("pos_att_type", "");
+  std::vector<std::string> terms;
+  for (size_t at = 0; at <= all.size();) {
+    const size_t end = std::min(all.find('|', at), all.size());
+    const std::string term = ascii_lower(trimmed(all.substr(at, end - at)));
+    if (!term.empty()) terms.push_back(term);
+    at = end + 1;
+  }
+  return terms;
+}
+
+void read_terms(HfConfig& config, RelativeOptions& relative) {
   relative.content_to_position = relative.position_to_content = false;
-  for (const std::string& term : terms) {
+  for (const std::string& term : terms_in(config)) {
     if (term == "c2p") {
       relative.content_to_position = true;
     } else if (term == "p2c") {
@@ -139,13 +145,18 @@ void read_terms(HfConfig& config, RelativeOptions& relative) {
   }
 }
 
+bool has_terms(const RelativeOptions& relative) {
+  return relative.content_to_position || relative.position_to_content;
+}
+
 RelativeOptions relative_in(HfConfig& config) {
   RelativeOptions relative;
   read_terms(config, relative);
   relative.buckets = std::max<int64_t>(0, config.integer("position_buckets", -1));
   const int64_t longest = config.integer("max_relative_positions", -1);
   if (longest >= 1) relative.max_distance = {longest};
-  relative.share_projections = config.flag("share_att_key", false);
+  // Without a term there is nothing to project.
+  relative.share_projections = config.flag("share_att_key", false) || !has_terms(relative);
   const std::string norm = config.text("norm_rel_ebd", "none");
   relative.norm = norm == "layer_norm";
   if (norm != "none" && !relative.norm) {
@@ -196,7 +207,9 @@ void Deberta::to_config(const BertOptions& options, const WeightShapes& shapes,
   if (relative.content_to_position) config["pos_att_type"].push_back("c2p");
   config["position_buckets"] = relative.buckets > 0 ? relative.buckets : -1;
   config["max_relative_positions"] = relative.max_distance.value_or(-1);
-  config["share_att_key"] = relative.share_projections;
+  if (has_terms(relative) || !config.contains("share_att_key")) {
+    config["share_att_key"] = relative.share_projections;
+  }
   config["norm_rel_ebd"] = relative.norm ? "layer_norm" : "none";
   config["position_biased_input"] = options.absolute_positions;
   config["legacy"] = options.legacy_head;

@@ -176,6 +176,10 @@ std::string stored_neox_name(const std::string& name) {
                                  : name;
 }
 
+std::string module_neox_name(const std::string& name) {
+  return name;
+}
+
 void check_neox(const GptNeoxOptions& options, const Node& node, Reading& reading) {
   const bool whole = check_multiple({"hidden_size", options.hidden_size},
                                     {"num_heads", options.num_heads}, node, reading);
@@ -308,7 +312,8 @@ HfNames GptNeox::names(const GptNeoxOptions& options) {
               {},
               {"*.attention.bias", "*.attention.masked_bias", "*.rotary_emb.inv_freq"},
               {},
-              &stored_neox_name};
+              &stored_neox_name,
+              {.name = &module_neox_name}};
   add_head_names(options.head_kind(), options.tie_embeddings ? "gpt_neox.embed_in.weight" : "",
                  "embed_out.weight", out);
   return out;

@@ -210,14 +210,28 @@ std::string hf_weights_fingerprint(const std::string& folder) {
   return hex_text(sum.value());
 }
 
+namespace {
+
+/// Indices of the wanted weights by their names in folders, `known`. A file that a script wrote of
+/// transformers' state_dict has the names of its module, where these differ.
+std::map<std::string, size_t> places_of(const std::vector<WantedWeight>& wanted,
+                                        const std::vector<std::string>& known,
+                                        const HfNames& names) {
+  std::map<std::string, size_t> places;
+  for (size_t i = 0; i < wanted.size(); ++i) places[known[i]] = i;
+  for (size_t i = 0; names.module.name && i < wanted.size(); ++i) {
+    places.emplace(names.module.name(wanted[i].name), i);
+  }
+  return places;
+}
+
+}  // namespace
+
 WeightPlan plan_weights(const std::vector<WantedWeight>& wanted, const HfWeights& weights,
                         const HfNames& names, const std::string& model) {
-  std::map<std::string, size_t> places;
   std::vector<std::string> known;
-  for (size_t i = 0; i < wanted.size(); ++i) {
-    known.push_back(names.stored_name(wanted[i].name));
-    places[known[i]] = i;
-  }
+  for (const WantedWeight& want : wanted) known.push_back(names.stored_name(want.name));
+  const std::map<std::string, size_t> places = places_of(wanted, known, names);
   WeightProblems problems;
   WeightPlan plan;
   std::set<size_t> had;
@@ -235,8 +249,8 @@ WeightPlan plan_weights(const std::vector<WantedWeight>& wanted, const HfWeights
     const WantedWeight& want = wanted[place->second];
     Shape shape = array.shape();
     // Quantized weights are flat, or as the model has them.
-    const bool transposed =
-        shape.size() == 2 && array.type() != DType::kI8 && matches_any(name, names.transposed);
+    const bool transposed = shape.size() == 2 && array.type() != DType::kI8 &&
+                            matches_any(known[place->second], names.transposed);
     if (transposed) std::reverse(shape.begin(), shape.end());
     if (!had.insert(place->second).second) problems.twice.push_back(name);
     const bool fits = array.type() == want.type || (is_float(array.type()) && is_float(want.type));

@@ -10,6 +10,7 @@
 #include <cmath>
 #include <set>
 
+#include "core/api/block.h"
 #include "core/api/model.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
@@ -292,6 +293,25 @@ void check_tied_head(const std::vector<std::string>& patterns, const std::vector
   }
 }
 
+/// Throws RecipeError for a layer that PEFT copies and trains apart from the embedding to which it
+/// is tied.
+void check_copies(Model& model, const LoraOptions& lora, const std::vector<Parameter>& base,
+                  const LoraPlace& place) {
+  auto* const chain = dynamic_cast<BlockChain*>(&model);
+  if (lora.adapter.text.empty() || !chain || !chain->tied_weight().defined()) return;
+  for (const std::string& name : *lora.modules_to_save) {
+    const bool is_known = std::any_of(base.begin(), base.end(),
+                                      [&](const Parameter& item) { return has_name(item, name); });
+    if (is_known) continue;
+    throw RecipeError(
+        {{place_of(place.section, "adapter"),
+          text("the adapter trains a copy of '{}', which has no parameters of its own here: it is "
+               "tied to the embedding",
+               name.substr(0, name.rfind('.'))),
+          "train the adapter without this layer in PEFT's 'modules_to_save'"}});
+  }
+}
+
 /// Adds the adapters. Returns the names of their layers. As in PEFT, a layer that `modules_to_save`
 /// lists is trained as a whole instead.
 std::set<std::string> adapt_layers(const std::vector<NamedLayer>& layers, const LoraOptions& lora) {
@@ -316,6 +336,7 @@ void add_lora(Model& model, const LoraOptions& lora, const LoraPlace& place) {
   const std::vector<Parameter> base = parameters_of(model);
   if (lora.modules_to_save) {
     check_tied_head(*lora.modules_to_save, base, place);
+    check_copies(model, lora, base, place);
     check_patterns(*lora.modules_to_save, "parameter", base,
                    place_of(place.section, "modules_to_save"), has_name);
   }

@@ -182,8 +182,7 @@ LoraOptions options_in(HfConfig& config, const AdapterParts& parts, const HfName
   options.target_modules = parts.targets;
   options.alpha_pattern = numbers_by_layer(config, "alpha_pattern", parts.targets, names);
   options.rank_pattern = ranks_in(config, parts, names, options.rank);
-  const std::vector<std::string> saved = saved_modules(parts, options.bias);
-  if (!saved.empty()) options.modules_to_save = {saved};
+  options.modules_to_save = {saved_modules(parts, options.bias)};
   config.refuse_unknown_keys();
   return options;
 }

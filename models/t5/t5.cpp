@@ -4,6 +4,7 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/constant_pad_nd.h>
+#include <ATen/ops/minimum.h>
 #include <torch/nn/init.h>
 
 #include <algorithm>
@@ -19,6 +20,7 @@
 #include "models/hf/register_pretrained.h"
 #include "models/layers/adapted_embedding.h"
 #include "models/layers/input_spec.h"
+#include "models/layers/packed_pairs.h"
 #include "models/layers/sizes.h"
 #include "models/layers/tensor_parallel.h"
 #include "models/t5/t5_options.h"
@@ -58,7 +60,7 @@ class T5Net final : public torch::nn::Module {
     return encoder_->encode(embedded(tokens), visible);
   }
   /// The input of the head for targets [batch, length] that begin with the start token.
-  at::Tensor decode(const at::Tensor& tokens, const at::Tensor& source, const at::Tensor& visible) {
+  at::Tensor decode(const at::Tensor& tokens, const at::Tensor& source, const T5Visible& visible) {
     return head_input(decoder_->decode(embedded(tokens), source, visible));
   }
   /// Of the next tokens of targets.
@@ -100,6 +102,18 @@ at::Tensor visible_in(const Batch& batch) {
   return at::arange(batch.inputs.size(1), batch.inputs.options())
       .unsqueeze(0)
       .lt(batch.lengths.unsqueeze(1));
+}
+
+/// The number of each target token's pair in a packed row, [batch, target length]. Padding counts
+/// to the last pair, so that it sees a source.
+at::Tensor pairs_of_targets(const Batch& batch) {
+  const at::Tensor ends = batch.targets.eq(kIgnoredTarget).to(at::kLong);
+  const at::Tensor last = std::get<0>(batch.segments.max(1, /*keepdim=*/true));
+  return at::minimum(ends.cumsum(1).sub(ends).add(1), last);
+}
+
+at::Tensor in_one_pair(const at::Tensor& tokens, const at::Tensor& keys) {
+  return tokens.unsqueeze(2).eq(keys.unsqueeze(1));
 }
 
 /// The decoder of sources, of a model that outlives it.
@@ -182,6 +196,7 @@ class T5Decoder final : public LanguageModel,
 
 class T5 final : public EncoderDecoder,
                  public EncodesSources,
+                 public PacksPairs,
                  public TensorParallel,
                  public InputSpec {
  public:
@@ -218,9 +233,10 @@ class T5 final : public EncoderDecoder,
     return vocabulary_logits(vocabulary(), hidden(batch), head_weight());
   }
   at::Tensor hidden(const Batch& batch) override {
+    const at::Tensor inputs = decoder_inputs(batch);
+    if (batch.segments.defined()) return packed_hidden(batch, inputs);
     const at::Tensor visible = visible_in(batch);
-    const at::Tensor source = net_->encode(batch.inputs, visible);
-    return net_->decode(decoder_inputs(batch.targets), source, visible);
+    return net_->decode(inputs, net_->encode(batch.inputs, visible), {visible});
   }
   at::Tensor head_weight() override { return net_->head_weight(); }
   TensorPlan tensor_plan(int64_t ranks) const override {
@@ -242,8 +258,19 @@ class T5 final : public EncoderDecoder,
   TextOutput text_output() const override { return TextOutput::kTargetSequence; }
 
  private:
-  /// The start token and all targets but the last. Padding has any token: no target follows it.
-  at::Tensor decoder_inputs(const at::Tensor& targets) const {
+  /// hidden() with block-diagonal masks. Relative positions are those of each pair alone.
+  at::Tensor packed_hidden(const Batch& batch, const at::Tensor& inputs) {
+    const at::Tensor& sources = batch.segments;
+    const at::Tensor targets = pairs_of_targets(batch);
+    const at::Tensor source = net_->encode(batch.inputs, in_one_pair(sources, sources));
+    return net_->decode(inputs, source,
+                        {in_one_pair(targets, sources), in_one_pair(targets, targets)});
+  }
+
+  /// The start token and all targets but the last, of each pair of a packed row. Padding has any
+  /// token: no target follows it.
+  at::Tensor decoder_inputs(const Batch& batch) const {
+    const at::Tensor& targets = batch.targets;
     if (!targets.defined() || targets.dim() != 2 || targets.scalar_type() != at::kLong) {
       throw Error(ExitCode::kRecipe,
                   text("the model '{}' needs a target sequence for each source, but the targets "
@@ -251,8 +278,9 @@ class T5 final : public EncoderDecoder,
                        kT5, targets.defined() ? shape_text(targets) : "none"),
                   "use data of type 'text_to_text'");
     }
-    at::Tensor shifted = targets.roll(1, 1).clamp_min(0);
-    shifted.select(1, 0).fill_(start_);
+    at::Tensor shifted = targets.roll(1, 1);
+    if (batch.segments.defined()) shifted.masked_fill_(shifted.eq(kIgnoredTarget), start_);
+    shifted.clamp_min_(0).select(1, 0).fill_(start_);
     return shifted;
   }
 

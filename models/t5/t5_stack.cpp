@@ -52,6 +52,12 @@ at::Tensor bucketed_distance(const at::Tensor& distance, bool bidirectional, int
   return bidirectional ? bucket.add(distance.gt(0).to(at::kLong), count) : bucket;
 }
 
+/// [batch, keys] or [batch, tokens, keys], broadcast to [batch, heads, tokens, keys].
+at::Tensor by_heads(const at::Tensor& visible) {
+  const at::Tensor by_token = visible.dim() == 2 ? visible.unsqueeze(1) : visible;
+  return by_token.unsqueeze(1);
+}
+
 /// -inf where a bool is false, broadcast to [batch, heads, tokens, keys].
 at::Tensor hidden_where_not(const at::Tensor& visible, const at::Tensor& bias) {
   return bias.masked_fill(visible.logical_not(), -std::numeric_limits<double>::infinity());
@@ -61,8 +67,7 @@ at::Tensor hidden_where_not(const at::Tensor& visible, const at::Tensor& bias) {
 at::Tensor bias_of_source(const at::Tensor& visible) {
   if (!visible.defined()) return {};
   const auto options = at::TensorOptions().dtype(at::kFloat).device(visible.device());
-  return hidden_where_not(visible.unsqueeze(1).unsqueeze(1),
-                          at::full({1, 1, 1, visible.size(1)}, 0, options));
+  return hidden_where_not(by_heads(visible), at::full({1, 1, 1, visible.size(-1)}, 0, options));
 }
 
 }  // namespace
@@ -237,15 +242,15 @@ at::Tensor T5Stack::encode(const at::Tensor& x, const at::Tensor& visible) {
   const auto numbers = at::TensorOptions().dtype(at::kLong).device(x.device());
   const at::Tensor bias = position_bias(at::arange(x.size(1), numbers), x.size(1));
   const bool is_padded = visible.defined();
-  return run(
-      x, {is_padded ? hidden_where_not(visible.unsqueeze(1).unsqueeze(1), bias) : bias, {}, {}});
+  return run(x, {is_padded ? hidden_where_not(by_heads(visible), bias) : bias, {}, {}});
 }
 
 at::Tensor T5Stack::decode(const at::Tensor& x, const at::Tensor& source,
-                           const at::Tensor& visible) {
+                           const T5Visible& visible) {
   const auto numbers = at::TensorOptions().dtype(at::kLong).device(x.device());
-  return run(x, {position_bias(at::arange(x.size(1), numbers), x.size(1)), enter(ranks_, source),
-                 bias_of_source(visible)});
+  at::Tensor bias = position_bias(at::arange(x.size(1), numbers), x.size(1));
+  if (visible.own.defined()) bias = hidden_where_not(by_heads(visible.own), bias);
+  return run(x, {bias, enter(ranks_, source), bias_of_source(visible.source)});
 }
 
 at::Tensor T5Stack::decode_next(const at::Tensor& x, const at::Tensor& positions,

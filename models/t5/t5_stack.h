@@ -106,16 +106,23 @@ struct T5Source {
 /// -inf for the padding of sources, [batch, 1, 1, length], by their lengths.
 at::Tensor bias_of_lengths(const std::vector<int64_t>& lengths, at::Device device);
 
+/// What the tokens of targets see besides the order: bool as for encode(); undefined: all.
+struct T5Visible {
+  at::Tensor source;    ///< [batch, source length] or [batch, target length, source length]
+  at::Tensor own = {};  ///< [batch, target length, target length]
+};
+
 /// Blocks, their table of relative positions, and the last norm.
 class T5Stack final : public torch::nn::Module {
  public:
   T5Stack(const T5Options& options, bool is_decoder, const TensorRanksPtr& ranks);
 
-  /// The encoder: embeddings [batch, length, hidden_size] to the same. `visible`: bool [batch,
-  /// length], false for padding; undefined: all tokens.
+  /// The encoder: embeddings [batch, length, hidden_size] to the same. `visible`: bool, false for
+  /// hidden tokens, [batch, length] or for each token [batch, length, length]; undefined: all are
+  /// visible.
   at::Tensor encode(const at::Tensor& x, const at::Tensor& visible);
   /// The decoder of whole targets. `source`: the output of encode().
-  at::Tensor decode(const at::Tensor& x, const at::Tensor& source, const at::Tensor& visible);
+  at::Tensor decode(const at::Tensor& x, const at::Tensor& source, const T5Visible& visible);
   /// Of tokens at `positions` [tokens] or [batch, tokens] that follow those in `seen`, to which it
   /// adds them. `known` has one entry for each layer, filled from `source` by the first pass.
   at::Tensor decode_next(const at::Tensor& x, const at::Tensor& positions, KeyValueCache& seen,

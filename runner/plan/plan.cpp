@@ -20,6 +20,7 @@
 #include "train/job/build_pipeline.h"
 #include "train/job/build_strategy.h"
 #include "train/job/build_streaming.h"
+#include "train/job/mixture_points.h"
 #include "train/loop/run_state.h"
 #include "train/loop/shards.h"
 #include "train/step/train_step.h"
@@ -343,7 +344,7 @@ DataSchema open_data(const RecipeOptions& recipe, const Node& resolved, const Re
   alone.accelerator.parallelism = {};
   alone.accelerator.fsdp = {};
   const auto job = build_job(std::move(alone), resolved, registry, {}, {texts_of});
-  return {job->data, job->train_samples, job->eval_samples};
+  return {job->data, job->train_samples, job->eval_samples, mixture_summary(*job)};
 }
 
 Plan make_plan(const RecipeOptions& recipe, const Node& resolved, const Registry& registry,

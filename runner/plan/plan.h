@@ -20,6 +20,7 @@ struct DataSchema {
   DataShape shape;  ///< after all transforms
   int64_t train_samples = 0;
   int64_t eval_samples = 0;
+  std::string mixture = {};  ///< see mixture_summary()
 };
 
 /// Peak memory of the rank with the most, in bytes, without the memory of the process before the

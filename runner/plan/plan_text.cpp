@@ -300,6 +300,7 @@ std::vector<std::string> plan_lines(const PlanPage& page) {
   }
   add("model", model);
   add("data", shape_text(first.data) + "; " + bytes_text(first.dataset_bytes) + " as model inputs");
+  if (!first.data.mixture.empty()) add("mixture", first.data.mixture);
   add("checkpoint",
       bytes_text(first.checkpoint_bytes) + ", up to " + std::to_string(first.checkpoints_kept) +
           " at once: " + bytes_text(first.checkpoint_bytes * first.checkpoints_kept) + " of disk");

@@ -167,6 +167,9 @@ CASES = {
         **DEBERTA, "type_vocab_size": 2, "max_relative_positions": 9, "hidden_act": "gelu_new"}),
     "deberta_answers": ("DebertaV2ForQuestionAnswering", "DebertaV2Config", {
         **DEBERTA_V3, "share_att_key": False, "pos_att_type": ["p2c"], "norm_rel_ebd": "none"}),
+    "deberta_plain": ("DebertaV2ForMaskedLM", "DebertaV2Config", {**DEBERTA_V3, "pos_att_type": ""}),
+    "deberta_own_plain": ("DebertaV2ForSequenceClassification", "DebertaV2Config", {
+        **DEBERTA, "pos_att_type": [], "share_att_key": False, "num_labels": CLASSES}),
     "gpt_neox": ("GPTNeoXForCausalLM", "GPTNeoXConfig", {**NEOX, "rope_parameters": HALF}),
     "gpt_neox_serial": ("GPTNeoXForCausalLM", "GPTNeoXConfig", {
         **NEOX, "num_attention_heads": 2, "use_parallel_residual": False, "tie_word_embeddings": True,
@@ -371,6 +374,20 @@ def check_old_file(binary, folder):
     print("gpt2 from a file of torch before 1.6: the same losses")
 
 
+def check_state_dict(binary, folder):
+    """The state_dict of a module whose folders have other names, as scripts save it."""
+    class_name, config_class, options = CASES["gpt_neox"]
+    torch.manual_seed(7)
+    theirs = getattr(transformers, class_name)(getattr(transformers, config_class)(**options))
+    theirs.config.save_pretrained(folder / "theirs")
+    assert "lm_head.weight" in theirs.state_dict()
+    torch.save(theirs.state_dict(), folder / "theirs/pytorch_model.bin")
+    batches = write_data(folder, class_name)
+    (folder / "job.yaml").write_text(RECIPE)
+    accel_run(binary, folder, "job.yaml")
+    print(f"gpt_neox from a state_dict: {STEPS} losses within {same_losses(folder / 'runs/job', theirs, batches):.1e}")
+
+
 def check(binary, folder, name):
     class_name, config_class, options = CASES[name]
     torch.manual_seed(7)
@@ -406,6 +423,8 @@ def main():
         return
     with tempfile.TemporaryDirectory() as folder:
         check_old_file(binary, Path(folder))
+    with tempfile.TemporaryDirectory() as folder:
+        check_state_dict(binary, Path(folder))
     with tempfile.TemporaryDirectory() as folder:
         check_small_images(binary, Path(folder))
 

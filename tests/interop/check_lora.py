@@ -48,6 +48,15 @@ CASES = {
     "roberta positions": (["position_embeddings", "value"], ["classifier"], {}),
     "electra": (["query", "embeddings_project"], ["classifier"], {}),
     "deberta": (["query_proj", "value_proj"], ["classifier", "pooler"], {}),
+    # Nothing of the head is trained but what 'modules_to_save' or 'bias' names.
+    "bert head": (["query"], None, {}),
+    "bert_tokens head": (["query"], None, {}),
+    "modernbert head": (["Wqkv"], None, {}),
+    "bert_tokens biases": (["query"], None, {"bias": "all"}),
+    "electra_tokens biases": (["query"], None, {"bias": "all"}),
+    "roberta_tokens biases": (["value"], None, {"bias": "all"}),
+    "distilbert_tokens biases": (["q_lin"], ["vocab_transform"], {"bias": "all"}),
+    "electra_tokens saved": (["query"], ["generator_predictions"], {}),
     "gpt_neox": (["query_key_value", "dense", "dense_4h_to_h"], None, {}),
     "gpt_neox_serial embeddings": (["query_key_value", "embed_in"], None, {}),
     "opt": (["q_proj", "v_proj", "fc2"], None, {"use_dora": True}),
@@ -214,6 +223,25 @@ def check_tied_apart(binary, folder, family, case, table):
     print(f"{family}: a tied embedding is trained with its head, or refused", flush=True)
 
 
+# Layers that are tied to the embedding, of which PEFT trains copies.
+COPIES = {"electra_tokens": (["query"], ["generator_lm_head"], "generator_lm_head"),
+          "bert_tokens": (["query"], ["decoder"], "cls.predictions.decoder"),
+          "distilbert_tokens": (["q_lin"], ["vocab_projector"], "vocab_projector"),
+          "modernbert": (["Wqkv"], ["decoder"], "decoder")}
+
+
+def check_copies(binary):
+    for family, (targets, saved, layer) in COPIES.items():
+        with tempfile.TemporaryDirectory() as folder:
+            folder = Path(folder)
+            write_adapter(folder, family, (targets, saved, {}))
+            (folder / "job.yaml").write_text(RECIPE)
+            models.write_data(folder, models.CASES[family][0])
+            said = refusal(binary, folder, "job.yaml")
+            assert f"the adapter trains a copy of '{layer}', which has no parameters of its own here" in said, said
+    print(f"{len(COPIES)} copies of tied heads are refused", flush=True)
+
+
 def check_refusals(binary, folder):
     """What is not done is refused by name."""
     write_adapter(folder, "llama patterns")
@@ -246,6 +274,7 @@ def main():
             check_fresh(binary, Path(folder), init)
     with tempfile.TemporaryDirectory() as folder:
         check_refusals(binary, Path(folder))
+    check_copies(binary)
     for family, layer, table in (("qwen2", "v_proj", "model.embed_tokens"), ("gpt2", "c_attn", "transformer.wte")):
         with tempfile.TemporaryDirectory() as folder:
             check_tied_apart(binary, Path(folder), family, ([layer], [table.rsplit(".", 1)[-1]], {}), table)

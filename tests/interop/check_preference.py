@@ -204,6 +204,27 @@ def check_sft(binary, folder, form, completion_only):
 
 
 @in_folder
+def check_precomputed(binary, folder, task, options, adapter):
+    """TRL, too, scores all rows with the reference before the first step."""
+    form, kind = (explicit_messages, "preference") if task == "dpo" else (labelled_messages, "unpaired")
+    rows, model = write_rows(folder, form), small_model(folder)
+    recipe = RECIPE.replace("type: preference", f"type: {kind}")
+    if adapter:
+        torch.manual_seed(11)
+        config = peft.LoraConfig(r=4, lora_alpha=8, target_modules=["q_proj", "v_proj"], task_type="CAUSAL_LM")
+        model = peft.get_peft_model(model, config)
+        model.save_pretrained(folder / "adapter")
+        recipe = recipe.replace("weights: theirs}\ntask", "weights: theirs, lora: {adapter: adapter}}\ntask")
+    (folder / "job.yaml").write_text(recipe.replace(
+        "{type: dpo}", f"{{type: {task}, reference: {{type: auto, weights: theirs}}, precompute_ref_log_probs: true}}"))
+    trainer, config = (trl.DPOTrainer, trl.DPOConfig) if task == "dpo" else (trl.KTOTrainer, trl.KTOConfig)
+    more = {"loss_type": [options["loss_type"]]} if task == "dpo" else {"train_sampling_strategy": "sequential"}
+    expected = trl_losses(folder, trainer, config, rows, model, {"precompute_ref_log_probs": True, **options, **more})
+    compare(f"{task} {options}, precomputed reference, {'adapter' if adapter else 'model'}", binary, folder, expected,
+            *option_words(options), f"train.micro_batch={BATCH}")
+
+
+@in_folder
 def check_dpo_with_sft(binary, folder):
     rows, model = write_rows(folder, explicit_messages), small_model(folder)
     (folder / "job.yaml").write_text(RECIPE.replace("{type: dpo}", "{type: dpo, reference: {type: auto, weights: theirs}}"))
@@ -300,6 +321,11 @@ def main():
         words = (f"data.train.truncation_mode={end}", "data.train.max_length=13")
         check_dpo(binary, "sigmoid", explicit_texts, words, {"truncation_mode": end, "max_length": 13})
     check_dpo_with_sft(binary)
+    for adapter in (False, True):
+        check_precomputed(binary, "dpo", {"loss_type": "sigmoid", "beta": 0.1}, adapter)
+        check_precomputed(binary, "kto", {"beta": 0.3}, adapter)
+    check_precomputed(binary, "dpo", {"loss_type": "ipo", "beta": 0.2}, False)
+    check_precomputed(binary, "kto", {"loss_type": "apo_zero_unpaired", "beta": 0.3, "undesirable_weight": 0.7}, False)
     for dropout in (0.0, 0.3):
         check_adapter(binary, dropout)
     check_kto(binary, labelled_messages, {"beta": 0.1}, False)

@@ -237,6 +237,54 @@ def check(binary, folder, name):
     print(f"{name}: {STEPS} losses within {worst}, exported and loaded, the same texts and scores")
 
 
+def first_fit(sizes, most):
+    """Members of the samples in which pairs of these sizes are packed, each in the first one with room."""
+    samples = []
+    for i, size in enumerate(sizes):
+        for used, members in samples:
+            if all(a + b <= c for a, b, c in zip(used, size, most)):
+                used[:] = [a + b for a, b in zip(used, size)]
+                members.append(i)
+                break
+        else:
+            samples.append((list(size), [i]))
+    return [members for _, members in samples]
+
+
+def check_packed(binary, folder):
+    """Several pairs in a sample have the loss of a batch of them."""
+    tokenizer = write_tokenizer(folder / "theirs")
+    pairs, _ = write_texts(folder)
+    pairs = pairs[:60]  # fewer samples are open at a time than the packing keeps
+    (folder / "pairs.jsonl").write_text("".join(json.dumps({"source": a, "target": b}) + "\n" for a, b in pairs))
+    make_model("flan", len(tokenizer)).save_pretrained(folder / "theirs")
+    theirs = load("flan", folder / "theirs").train()
+    recipe = RECIPE.replace("max_source_length: 24,\n          max_target_length: 14", "max_source_length: 70,\n          "
+                            "max_target_length: 40, pack: true", 1)
+    (folder / "job.yaml").write_text(recipe)
+    lengths = [(len(tokenizer(PREFIX + a).input_ids), len(tokenizer(b).input_ids) + 1) for a, b in pairs]
+    packed = first_fit(lengths, (70, 41))
+    steps = len(packed) // 2
+    accel_run(binary, folder, "job.yaml", f"train.until={steps} steps", "train.batch=2", "train.micro_batch=1",
+              "task={type: seq2seq}", "~eval", "~data.eval")
+    losses = [line["loss"] for line in events_of(folder / "runs/job") if "loss_bits" in line]
+    optimizer = torch.optim.AdamW(theirs.parameters(), lr=LR, weight_decay=0.01)
+    expected = []
+    for step in range(steps):
+        members = [i for sample in packed[2 * step:2 * step + 2] for i in sample]
+        sources = tokenizer([PREFIX + pairs[i][0] for i in members], padding=True, return_tensors="pt")
+        labels = tokenizer([pairs[i][1] for i in members], padding=True, return_tensors="pt")
+        total, count = loss_sum(theirs, (sources.input_ids, sources.attention_mask,
+                                         labels.input_ids.masked_fill(labels.attention_mask == 0, -100)))
+        optimizer.zero_grad()
+        (total / count).backward()
+        optimizer.step()
+        expected.append((total / count).item())
+    worst = apart(losses, expected)
+    assert worst < 1e-6, (worst, losses, expected)
+    print(f"packed: {len(pairs)} pairs in {len(packed)} samples, {steps} losses within {worst:.1e}")
+
+
 def check_quantized(binary, folder):
     """Weights in 4 bits with an adapter, against transformers, peft and bitsandbytes: all linear layers but `wo` and the head."""
     tokenizer = write_tokenizer(folder / "theirs")
@@ -269,10 +317,11 @@ def check_quantized(binary, folder):
 def main():
     binary = Path(sys.argv[1]).resolve()
     torch.set_num_threads(1)
-    for name in sys.argv[2:] or [*CASES, "quantized"]:
+    others = {"quantized": check_quantized, "packed": check_packed}
+    for name in sys.argv[2:] or [*CASES, *others]:
         with tempfile.TemporaryDirectory() as folder:
-            if name == "quantized":
-                check_quantized(binary, Path(folder))
+            if name in others:
+                others[name](binary, Path(folder))
             else:
                 check(binary, Path(folder), name)
 

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Runs every recipe of recipes/tiny to its end, and small, stopped and resumed.
 
-    tiny_recipes.py ACCEL_RUN RECIPES_FOLDER
+    tiny_recipes.py ACCEL_RUN RECIPES_FOLDER [--update [RECIPE...]]
 
-Their own `expect` says what the end must be; a warning is a failure.
+Their own `expect` says what the end must be; a warning is a failure. Their first losses and the names of their evaluations
+are those of tiny_curves.json, which --update writes. Tolerances are those of other processors and kernels.
 """
 
+import json
 import pathlib
 import subprocess
 import sys
@@ -21,6 +23,68 @@ OVERLAP = " eval samples are in the training data too: "
 NEW_HEAD = " and new: 'score.weight'"
 # An fp8 run on a CPU says that it is emulated.
 EMULATED = "warning: the CPU emulates fp8 "
+
+CURVES = pathlib.Path(__file__).with_name("tiny_curves.json")
+MOST = 5  # losses of a curve
+TOLERANCE = 1e-4  # relative; of losses below 1 the distance
+LOW_PRECISION = {"fp8": 1e-2, "rhyme_text": 1e-2}
+# Rounding may change a draw of these, and with it all losses that follow.
+SAMPLING = {"grpo", "reinforce"}
+
+
+def tolerance_of(recipe):
+    return LOW_PRECISION.get(recipe.stem, TOLERANCE)
+
+
+def distance(a, b):
+    return abs(a - b) / max(abs(b), 1.0)
+
+
+def curve_of(scratch):
+    """The first losses of the run in this folder, and the metrics of its last evaluation."""
+    record, = pathlib.Path(scratch).glob("runs/*/metrics.jsonl")
+    lines = [json.loads(line) for line in record.read_text().splitlines()]
+    losses = [line["loss"] for line in lines if "loss_bits" in line]
+    evaluations = [line["eval"] for line in lines if "eval" in line]
+    return {"loss": losses[:MOST], "eval": evaluations[-1] if evaluations else {}}
+
+
+def other_curve(found, wanted, tolerance):
+    """How a curve differs from the stored one; "" if it does not."""
+    if set(found["eval"]) != set(wanted["eval"]):
+        return f"evaluates {sorted(found['eval'])}, not {sorted(wanted['eval'])}"
+    for step, (a, b) in enumerate(zip(found["loss"], wanted["loss"]), 1):
+        if not distance(a, b) <= tolerance:
+            return f"the loss of step {step} is {a}, not {b}"
+    return "" if len(found["loss"]) >= len(wanted["loss"]) else f"{len(found['loss'])} losses"
+
+
+def measured(binary, recipe):
+    """The curve to store."""
+    with tempfile.TemporaryDirectory() as scratch:
+        done = subprocess.run([binary, recipe], cwd=scratch, capture_output=True, text=True)
+        if done.returncode != 0:
+            raise SystemExit(f"{recipe.name}: exit {done.returncode}\n{done.stderr}")
+        curve = curve_of(scratch)
+    # The values of the evaluation are for readers: training may amplify rounding.
+    return {"loss": curve["loss"][:1 if recipe.stem in SAMPLING else MOST],
+            "eval": {name: float(f"{value:.4g}") for name, value in sorted(curve["eval"].items())}}
+
+
+def update(binary, recipes):
+    curves = json.loads(CURVES.read_text()) if CURVES.exists() else {}
+    for recipe in recipes:
+        curves[recipe.name] = measured(binary, recipe)
+        print(recipe.name, curves[recipe.name], flush=True)
+        lines = ",\n".join(f" {json.dumps(name)}: {json.dumps(curves[name])}" for name in sorted(curves))
+        CURVES.write_text("{\n" + lines + "\n}\n")
+
+
+def check_curve(report, recipe, scratch, curves):
+    wanted = curves.pop(recipe.name, None)
+    problem = "there is none in tiny_curves.json: write it with --update" if wanted is None else other_curve(
+        curve_of(scratch), wanted, tolerance_of(recipe))
+    report.check(f"{recipe.name} has its curve", not problem, problem)
 
 
 def complaint(binary, scratch, *words):
@@ -52,6 +116,10 @@ def main():
     binary = pathlib.Path(sys.argv[1]).resolve()
     folder = pathlib.Path(sys.argv[2]).resolve()
     recipes = sorted((folder / "tiny").glob("*.yaml")) + sorted((folder / "tiny").glob("*.toml"))
+    if sys.argv[3:4] == ["--update"]:
+        named = set(sys.argv[4:])
+        return update(binary, [recipe for recipe in recipes if not named or recipe.name in named])
+    curves = json.loads(CURVES.read_text())
     report = runs.Report()
     report.check("there are recipes to run", len(recipes) >= 10)
     check_words(binary, report, folder / "tiny/glyphs.yaml")
@@ -60,8 +128,11 @@ def main():
             if recipe.parent.name == "tiny":
                 problem = complaint(binary, scratch, recipe)
                 report.check(f"{recipe.name} runs", not problem, problem)
+                if not problem:
+                    check_curve(report, recipe, scratch, curves)
             problem = complaint(binary, scratch, "smoke", recipe)
             report.check(f"{recipe.name} resumes", not problem, problem)
+    report.check("every curve is of a recipe", not curves or report.failed, sorted(curves))
     return 1 if report.failed else 0
 
 

@@ -6,6 +6,7 @@
 
 #include "core/base/text.h"
 #include "data/loader/loader.h"
+#include "data/loader/mixture.h"
 
 namespace accel {
 namespace {
@@ -102,6 +103,23 @@ std::optional<MixtureSchedule> mixture_schedule(
   }
   require_weight_at_every_step(job, schedule);
   return schedule;
+}
+
+std::string mixture_summary(const Job& job) {
+  const auto* mixture = dynamic_cast<const Mixture*>(&job.train_loader->dataset());
+  if (!mixture) return "";
+  std::string out;
+  size_t number = 0;
+  for (const DatasetPart& part : job.recipe.data.train.parts) {
+    const Node::Entry* path = part.component.resolved.find("path");
+    out += text("{}{} {}", number == 0 ? "" : ", ", number + 1, part.component.type);
+    if (path && path->node.scalar()) out += " " + path->node.scalar()->text;
+    ++number;
+  }
+  out += "; " + mixture->proportions();
+  if (!mixture->counts().empty()) return out;
+  const bool in_stages = job.recipe.data.loader.mixture == MixtureCurve::kStages;
+  return out + (in_stages ? ", in stages" : ", linear between them");
 }
 
 }  // namespace accel

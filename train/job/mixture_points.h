@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "data/loader/mixture_schedule.h"
@@ -15,5 +16,9 @@ namespace accel {
 /// at which no dataset has a weight; DataError where some datasets have no weight.
 std::optional<MixtureSchedule> mixture_schedule(
     const Job& job, const std::vector<std::optional<MixtureWeight>>& weights, int64_t samples);
+
+/// The datasets of the job's training data and their shares, such as "1 jsonl a.jsonl, 2 csv b.csv;
+/// 75 % : 25 % at step 0, 50 % : 50 % at step 10, linear between them"; "" if it is no mixture.
+std::string mixture_summary(const Job& job);
 
 }  // namespace accel

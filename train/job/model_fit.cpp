@@ -5,12 +5,15 @@
 
 #include "core/api/packed_sequences.h"
 #include "core/api/plugin_identity.h"
+#include "core/api/target_sequences.h"
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "models/layers/input_spec.h"
 #include "models/layers/module_state.h"
+#include "models/layers/packed_pairs.h"
 #include "models/lora/lora.h"
 #include "models/lora/lora_folder.h"
+#include "train/tasks/generates_targets.h"
 #include "train/tasks/model_needs.h"
 #include "train/tasks/reference_model.h"
 
@@ -209,7 +212,10 @@ void check_task_fits(const Job& job) {
                    prediction_text(demand->output), job.recipe.model.type, prediction_text(given)),
               text("with these options its task is '{}'", job.model->default_task()));
   }
-  if (is_packed(job.data) && !dynamic_cast<const PackedSequences*>(job.model.get())) {
+  const bool packs = has_target_sequences(job.data)
+                         ? dynamic_cast<const PacksPairs*>(job.model.get()) != nullptr
+                         : dynamic_cast<const PackedSequences*>(job.model.get()) != nullptr;
+  if (is_packed(job.data) && !packs) {
     refuse_at(job, "data",
               text("the model '{}' does not support packed sequences", job.recipe.model.type),
               "leave out 'pack', or use a model such as 'gpt' or 'llama'");
@@ -224,6 +230,13 @@ void check_eval_data_fits(const Job& job) {
     if (is_packed(shape) && !is_packed(job.data)) {
       throw Error(ExitCode::kRecipe, "the eval data is packed, the training data is not",
                   "add 'pack' to the training data, or leave it out of the eval data");
+    }
+    const auto* generates = dynamic_cast<const GeneratesTargets*>(job.task.get());
+    if (is_packed(shape) && generates && generates->generates_targets()) {
+      throw Error(ExitCode::kRecipe,
+                  "'predict_with_generate' generates a target for each sample, but the eval data "
+                  "is packed",
+                  "leave 'pack' out of the eval data");
     }
     validate_input(*job.model, shape);
     for (const TaskModel& item : job.task_models) validate_input(*item.model, shape);

@@ -11,7 +11,6 @@
 #include "core/base/text.h"
 #include "core/recipe/number_text.h"
 #include "data/datasets/skipped_samples.h"
-#include "data/loader/mixture.h"
 #include "kernels/choice.h"
 #include "train/callbacks/continuation.h"
 #include "train/job/build_expert_parallel.h"
@@ -20,6 +19,7 @@
 #include "train/job/build_strategy.h"
 #include "train/job/build_streaming.h"
 #include "train/job/device.h"
+#include "train/job/mixture_points.h"
 #include "train/job/torch_setup.h"
 
 namespace accel {
@@ -61,9 +61,6 @@ std::string data_text(const Job& job) {
   std::string text = grouped_digits(job.train_samples) + " samples " + to_string(job.data.input);
   if (job.eval_loader) text += ", eval " + grouped_digits(job.eval_samples);
   if (!job.held_out.empty()) text += ", held out " + job.held_out;
-  if (const auto* mixture = dynamic_cast<const Mixture*>(&job.train_loader->dataset())) {
-    text += ", mixed " + mixture->proportions();
-  }
   const int64_t skipped = left_out(job.train_loader->dataset());
   if (skipped > 0) text += ", " + grouped_digits(skipped) + " skipped";
   return text;
@@ -153,6 +150,9 @@ ConfigValues job_summary(const Job& job) {
       {"steps", steps_text(job)},
       {"optimizer", job.recipe.optimizer.type + ", lr " + lr + ", scheduler " + schedule_text(job)},
       {"saves", saves_text(job)}};
+  if (std::string mixture = mixture_summary(job); !mixture.empty()) {
+    rows.emplace_back("mixture", std::move(mixture));
+  }
   const std::string mesh = mesh_summary(sizes_of_mesh(job.recipe.accelerator, job.num_ranks));
   if (!mesh.empty()) rows.emplace_back("mesh", mesh);
   if (job.recipe.accelerator.parallelism.pp > 1)

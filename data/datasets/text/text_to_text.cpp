@@ -1,10 +1,13 @@
 // Source texts and target texts in the rows of a file, for encoder-decoder models.
+#include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "core/api/packed_sequences.h"
 #include "core/api/row_values.h"
 #include "core/api/target_sequences.h"
 #include "core/api/targets.h"
@@ -27,6 +30,7 @@ struct TextToTextOptions {
   int64_t max_source_length = 1024;
   int64_t max_target_length = 128;
   bool append_eos = false;
+  bool pack = false;
   int64_t pad_to_multiple_of = 1;
   Auto<FilePath> cache;
   OnBadSample on_bad_sample;
@@ -78,29 +82,36 @@ class TextToText final : public Dataset, public SkipsSamples, public KnowsLength
     if (TextToText::size() == 0) {
       throw DataError(accel::text("'{}' has no {}", options.path.text, records_->record_name()));
     }
+    if (options.pack && has_targets_) pack();
     Fingerprint print;
     for (const FileContent& part : records_->contents()) print.add_content(part.bytes);
     print.add(sources_.identity()).add(targets_.identity()).add(options.source);
-    fingerprint_ = print.add(options.target).add(options.source_prefix).text();
+    print.add(options.target).add(options.source_prefix);
+    fingerprint_ = packing_ ? print.add("packed").text() : print.text();
   }
 
-  int64_t size() const override { return static_cast<int64_t>(samples_.size()); }
+  int64_t size() const override {
+    return packing_ ? packing_->size() : static_cast<int64_t>(samples_.size());
+  }
   Sample sample(int64_t index) const override {
-    const Pair& pair = samples_[static_cast<size_t>(index)];
-    Sample sample = sources_.sample(pair.source);
-    sample.target = has_targets_
-                        ? targets_.sample(pair.target).input
-                        : Array::of<int64_t>(DType::kI64, {1}, std::vector{kIgnoredTarget});
-    return sample;
+    return packing_ ? packed_sample(index) : pair_sample(index);
   }
   DataShape shape() const override {
-    return sources_.described({.target = {options_.max_target_length, 0}});
+    DataShape shape = sources_.described({.target = {options_.max_target_length, 0}});
+    // More than kMostSegmentsOfOneText, so that the samples are not read as text pairs.
+    if (packing_) {
+      shape.segments = std::max(options_.max_source_length, kMostSegmentsOfOneText) + 1;
+    }
+    return shape;
   }
   std::string fingerprint() const override { return fingerprint_; }
   int64_t left_out() const override { return bad_.count(); }
   /// Of the source.
   int64_t length(int64_t index) const override {
-    return sources_.length(samples_[static_cast<size_t>(index)].source);
+    if (!packing_) return length_of(index).first;
+    int64_t sum = 0;
+    for (const int64_t member : packing_->members(index)) sum += length_of(member).first;
+    return sum;
   }
   std::vector<uint64_t> row_keys(const std::string& column) const override;
 
@@ -117,6 +128,22 @@ class TextToText final : public Dataset, public SkipsSamples, public KnowsLength
   }
   void read();
   void pair_up();
+  /// Of the pair `index`.
+  Sample pair_sample(int64_t index) const;
+  Sample packed_sample(int64_t index) const;
+  PairLength length_of(int64_t index) const {
+    const Pair& pair = samples_[static_cast<size_t>(index)];
+    return {sources_.length(pair.source), targets_.length(pair.target)};
+  }
+  /// Targets are one token apart: see packed_sample().
+  void pack() {
+    packing_.emplace(static_cast<int64_t>(samples_.size()),
+                     PairLength{options_.max_source_length, options_.max_target_length + 1},
+                     [this](int64_t i) {
+                       const PairLength tokens = length_of(i);
+                       return PairLength{tokens.first, tokens.second + 1};
+                     });
+  }
 
   TextToTextOptions options_;
   bool has_targets_;
@@ -124,8 +151,36 @@ class TextToText final : public Dataset, public SkipsSamples, public KnowsLength
   BadSamples bad_;
   TextColumns sources_, targets_;
   std::vector<Pair> samples_;
+  std::optional<Packing> packing_;  ///< of `samples_`; none: a pair per sample
   std::string fingerprint_;
 };
+
+Sample TextToText::pair_sample(int64_t index) const {
+  const Pair& pair = samples_[static_cast<size_t>(index)];
+  Sample sample = sources_.sample(pair.source);
+  sample.target = has_targets_ ? targets_.sample(pair.target).input
+                               : Array::of<int64_t>(DType::kI64, {1}, std::vector{kIgnoredTarget});
+  return sample;
+}
+
+/// Several sources, numbered from 1 in the segments, and their targets with kIgnoredTarget between
+/// them.
+Sample TextToText::packed_sample(int64_t index) const {
+  std::vector<int64_t> source, target, segments;
+  int64_t number = 0;
+  for (const int64_t member : packing_->members(index)) {
+    const Sample pair = pair_sample(member);
+    const auto tokens = pair.input.as<int64_t>(), answer = pair.target.as<int64_t>();
+    if (++number > 1) target.push_back(kIgnoredTarget);
+    source.insert(source.end(), tokens.begin(), tokens.end());
+    target.insert(target.end(), answer.begin(), answer.end());
+    segments.resize(source.size(), number);
+  }
+  const auto array = [](const std::vector<int64_t>& values) {
+    return Array::of<int64_t>(DType::kI64, {static_cast<int64_t>(values.size())}, values);
+  };
+  return {array(source), array(target), array(segments)};
+}
 
 /// Adds both texts of each readable record.
 void TextToText::read() {
@@ -159,6 +214,13 @@ void TextToText::pair_up() {
 }
 
 std::vector<uint64_t> TextToText::row_keys(const std::string& column) const {
+  if (packing_) {
+    throw Error(ExitCode::kRecipe,
+                accel::text("'group' keeps rows with one '{}' together, but 'pack' puts several "
+                            "pairs into a sample",
+                            column),
+                "leave out 'pack' or 'group', or name a file of eval data");
+  }
   std::vector<std::string> wanted = column_names();
   wanted.push_back(column);
   const std::unique_ptr<RecordReader> reader = records_->open(wanted);
@@ -209,6 +271,11 @@ Schema<TextToTextOptions> TextToText::schema() {
                  "Whether the tokenizer's end token follows each text that does not end with it. "
                  "T5's tokenizers add it themselves; a text that is cut loses it.")
           .hint_for({"add_eos", "add_eos_token"})
+          .field("pack", &Options::pack,
+                 "Packs several pairs into a sample of up to max_source_length and "
+                 "max_target_length tokens. The model separates them in all attention. Prediction "
+                 "does not pack.")
+          .hint_for({"packing", "sample_packing"})
           .field("pad_to_multiple_of", &Options::pad_to_multiple_of,
                  "Sources and targets of a micro-batch are filled to their longest, rounded up to "
                  "a multiple of this.",

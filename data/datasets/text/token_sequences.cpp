@@ -67,27 +67,34 @@ constexpr size_t kOpenSamples = 64;
 
 struct OpenSample {
   int64_t number;
-  int64_t room;
+  PairLength room;
 };
 
 }  // namespace
 
-Packing::Packing(int64_t count, int64_t most, const std::function<int64_t(int64_t)>& length) {
+Packing::Packing(int64_t count, int64_t most, const std::function<int64_t(int64_t)>& length)
+    : Packing(count, PairLength{most, 0}, [&](int64_t i) {
+        return PairLength{length(i), 0};
+      }) {}
+
+Packing::Packing(int64_t count, PairLength most, const std::function<PairLength(int64_t)>& length) {
   std::vector<OpenSample> open;
   std::vector<int64_t> sample_of(static_cast<size_t>(count)), sizes;
   for (int64_t i = 0; i < count; ++i) {
-    const int64_t tokens = length(i);
-    auto place = std::find_if(open.begin(), open.end(),
-                              [&](const OpenSample& sample) { return sample.room >= tokens; });
+    const PairLength tokens = length(i);
+    auto place = std::find_if(open.begin(), open.end(), [&](const OpenSample& sample) {
+      return sample.room.first >= tokens.first && sample.room.second >= tokens.second;
+    });
     if (place == open.end()) {
       if (open.size() == kOpenSamples) open.erase(open.begin());
       place = open.insert(open.end(), {static_cast<int64_t>(sizes.size()), most});
       sizes.push_back(0);
     }
-    place->room -= tokens;
+    place->room.first -= tokens.first;
+    place->room.second -= tokens.second;
     sample_of[static_cast<size_t>(i)] = place->number;
     ++sizes[static_cast<size_t>(place->number)];
-    if (place->room == 0) open.erase(place);
+    if (place->room.first == 0) open.erase(place);
   }
   std::vector<int64_t> next;
   for (const int64_t size : sizes) {

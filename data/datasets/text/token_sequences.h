@@ -57,6 +57,11 @@ class TokenSequencesBuilder {
   DiskBackedBuffer segments_;
 };
 
+/// Tokens of two sequences that are packed together.
+struct PairLength {
+  int64_t first = 0, second = 0;
+};
+
 /// Packs sequences in order by first fit: into the first of the last 64 open samples with enough
 /// room, else into a new one. Deterministic.
 class Packing {
@@ -64,6 +69,8 @@ class Packing {
   Packing() = default;
   /// `length(i)` of sequences 0 to `count` - 1 is in [1, `most`].
   Packing(int64_t count, int64_t most, const std::function<int64_t(int64_t)>& length);
+  /// Of pairs, such as sources and targets: both have room. The lengths may exceed `most` alone.
+  Packing(int64_t count, PairLength most, const std::function<PairLength(int64_t)>& length);
 
   int64_t size() const { return static_cast<int64_t>(ends_.size()); }
   /// The sequences of a sample, in ascending order.

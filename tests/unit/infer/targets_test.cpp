@@ -104,6 +104,27 @@ TEST(TargetsTest, SourcesTogetherGiveTheTargetsOfEachAlone) {
   }
 }
 
+TEST(TargetsTest, BeamsOfSourcesTogetherAreThoseOfEachAlone) {
+  const auto model = some_t5();
+  for (const int64_t beams : {2, 5}) {
+    GenerationRequest request;
+    request.config.max_new_tokens = 12;
+    request.config.eos_token_id = {made(*model, request).at(1).tokens.at(2)};
+    request.config.num_beams = beams;
+    request.batch_size = 1;
+    const auto alone = made(*model, request);
+    for (const int64_t searches : {2, 3, 8}) {
+      request.batch_size = searches;
+      const auto together = made(*model, request);
+      ASSERT_EQ(together.size(), kSources.size());
+      for (size_t i = 0; i < kSources.size(); ++i) {
+        EXPECT_EQ(together.at(i).tokens, alone.at(i).tokens) << searches << " " << i;
+        EXPECT_EQ(together.at(i).end, alone.at(i).end);
+      }
+    }
+  }
+}
+
 TEST(TargetsTest, BeamsFindLikelierTargets) {
   const auto model = some_t5();
   GenerationRequest request;

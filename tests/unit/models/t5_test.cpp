@@ -73,6 +73,25 @@ TEST(T5Test, PaddingChangesNothing) {
   EXPECT_TRUE(model->forward_batch(padded).narrow(1, 0, 18).allclose(wanted, 1e-4, 1e-5));
 }
 
+TEST(T5Test, PackedPairsAreAsEachAlone) {
+  const at::NoGradGuard no_grad;
+  const auto model = made(", decoder_start_token_id: 4");
+  const Batch both = some_batch();
+  const at::Tensor wanted = model->forward_batch(both);
+  const at::Tensor apart = numbers({kIgnoredTarget}).view({1, 1});
+  Batch packed = batch_of(
+      at::cat({both.inputs.view({1, 40}), numbers({9, 9}).view({1, 2})}, 1),
+      at::cat({both.targets.narrow(0, 0, 1), apart, both.targets.narrow(0, 1, 1), apart, apart},
+              1));
+  packed.segments =
+      at::cat({at::full({1, 20}, 1), at::full({1, 20}, 2), at::full({1, 2}, 0)}, 1).to(at::kLong);
+  packed.lengths = numbers({40});
+  const at::Tensor logits = model->forward_batch(packed)[0];
+  EXPECT_TRUE(logits.narrow(0, 0, 18).allclose(wanted[0], 1e-4, 1e-5));
+  EXPECT_TRUE(logits.narrow(0, 19, 18).allclose(wanted[1], 1e-4, 1e-5));
+  EXPECT_TRUE(logits.isfinite().all().item<bool>());
+}
+
 TEST(T5Test, ATokenDependsOnTheSourceAndTheTargetBeforeIt) {
   const at::NoGradGuard no_grad;
   const auto model = made();

@@ -341,6 +341,11 @@ TEST(HfModelTest, KeysOfOtherFamiliesAreUsedOrRefused) {
   const std::vector<std::pair<std::string, Json>> taken = {
       {"electra_classes", {{"summary_type", "first"}, {"summary_use_proj", true}}},
       {"deberta_classes", {{"conv_kernel_size", 0}, {"pooler_hidden_size", 8}}},
+      {"deberta_classes", {{"pos_att_type", ""}}},
+      {"deberta_classes", {{"pos_att_type", Json::array()}, {"share_att_key", false}}},
+      {"deberta_classes", {{"pos_att_type", nullptr}}},
+      {"deberta_classes", {{"pos_att_type", {""}}}},
+      {"deberta_classes", {{"pos_att_type", " C2P | p2c"}}},
       {"gpt_neox", {{"rotary_pct", 0.5}, {"rotary_emb_base", 500}}}};
   for (const auto& [name, keys] : taken) {
     const TempFolder folder;

@@ -205,6 +205,11 @@ TEST(HfWeightsTest, AFoldersOwnNamesAreReadAndWritten) {
   EXPECT_EQ(plan({weight("a", {3}), weight("fc.bias", {1})}, all, names),
             "the weights in 'DIR' do not fit the model 'gpt': missing are 'net.c_fc.weight'; not "
             "known are 'fc.bias'; 'net.a' is [3] of F32, not [2] of F32");
+  names.module.name = [](const std::string& name) { return "module." + name; };
+  EXPECT_EQ(
+      plan({weight("a", {2}), weight("module.c_fc.weight", {2, 3}), weight("module.fc.bias", {1})},
+           all, names),
+      "a c_fc.weight^T fc.bias ");
   EXPECT_EQ(stored_weight(weight("fc.bias", {1}), names).name, "top.bias");
   const NamedArray stored = stored_weight(weight("c_fc.weight", {2, 3}), names);
   EXPECT_EQ(stored.name, "net.c_fc.weight");

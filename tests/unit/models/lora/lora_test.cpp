@@ -180,7 +180,8 @@ const nlohmann::json kNoChanges = nlohmann::json::object();
 
 /// An adapter of one layer, as PEFT writes it, with keys of its config changed.
 void write_adapter(const TempFolder& folder, const nlohmann::json& changes,
-                   const std::string& layer = "transformer.h.0.attn.c_attn", int64_t rank = 2) {
+                   const std::string& layer = "transformer.h.0.attn.c_attn", int64_t rank = 2,
+                   const std::string& copied = "") {
   nlohmann::json config = {{"peft_type", "LORA"},  {"r", rank},      {"lora_alpha", 3},
                            {"lora_dropout", 0.25}, {"bias", "none"}, {"rank_pattern", kNoChanges}};
   config.update(changes);
@@ -188,9 +189,13 @@ void write_adapter(const TempFolder& folder, const nlohmann::json& changes,
   const std::vector<float> ones(static_cast<size_t>(12 * rank), 1.0F);
   const auto down = std::span(ones).first(static_cast<size_t>(4 * rank));
   const std::string name = kAdapterPrefix + layer;
-  const std::vector<NamedArray> weights = {
+  std::vector<NamedArray> weights = {
       {name + kLoraA, Array::of<float>(DType::kF32, {rank, 4}, down)},
       {name + kLoraB, Array::of<float>(DType::kF32, {12, rank}, ones)}};
+  if (!copied.empty()) {
+    weights.push_back({kAdapterPrefix + copied,
+                       Array::of<float>(DType::kF32, {5, 4}, std::vector<float>(20, 1.0F))});
+  }
   std::ofstream file(folder.path(kAdapterWeights), std::ios::binary);
   write_safetensors(weights, [&](ByteSpan bytes) {
     file.write(reinterpret_cast<const char*>(bytes.data()),
@@ -208,6 +213,32 @@ TEST(LoraTest, AnAdapterOfPeftGivesItsOptionsAndWeights) {
     EXPECT_TRUE(parameter_named(*model, name + kLoraB).equal(at::ones({12, 2})));
     EXPECT_TRUE(parameter_named(*model, name + kLoraA).equal(at::ones({2, 4})));
   }
+}
+
+constexpr auto kInner = "bert.encoder.layer.0.intermediate.dense";
+
+/// A model for masked tokens with the adapter in the folder.
+std::string bert_with(const TempFolder& folder) {
+  return "{type: bert, num_layers: 1, hidden_size: 4, num_heads: 2, intermediate_size: 12, lora: "
+         "{adapter: '" +
+         folder.path() + "'}}";
+}
+
+TEST(LoraTest, BesideAnAdapterOnlyWhatItsFolderHasIsTrained) {
+  const TempFolder folder;
+  write_adapter(folder, kNoChanges, kInner);
+  const auto model = build<Model>(bert_with(folder), five_tokens());
+  EXPECT_EQ(trained_parameters(*model), std::string(kInner) + kLoraA + " " + kInner + kLoraB);
+}
+
+TEST(LoraTest, ACopyOfATiedHeadIsRefused) {
+  const TempFolder folder;
+  write_adapter(folder, kNoChanges, kInner, 2, "cls.predictions.decoder.weight");
+  const std::string found = complaint<Model>(bert_with(folder), five_tokens());
+  EXPECT_NE(found.find("the adapter trains a copy of 'cls.predictions.decoder', which has no "
+                       "parameters of its own here: it is tied to the embedding\n"),
+            found.npos)
+      << found;
 }
 
 TEST(LoraTest, AnAdaptersOptionsAreWrittenIntoTheResolvedRecipe) {

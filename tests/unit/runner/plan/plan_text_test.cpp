@@ -59,6 +59,14 @@ std::string joined(const std::vector<std::string>& lines) {
   return text;
 }
 
+TEST(PlanTextTest, AMixtureHasALine) {
+  PlanPage mixed = page();
+  mixed.plans.front().data.mixture = "1 csv a, 2 csv b; 75 % : 25 %";
+  const std::string text = joined(plan_lines(mixed));
+  EXPECT_NE(text.find(" as model inputs\n  mixture    1 csv a, 2 csv b; 75 % : 25 %\n"), text.npos)
+      << text;
+}
+
 TEST(PlanTextTest, APage) {
   EXPECT_EQ(joined(plan_lines(page())),
             "plan of r.yaml\n"

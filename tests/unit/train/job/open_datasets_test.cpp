@@ -9,6 +9,7 @@
 #include "data/loader/mixture.h"
 #include "tests/unit/formats/temp_folder.h"
 #include "tests/unit/train/job/make_job.h"
+#include "train/job/mixture_points.h"
 
 namespace accel::open_datasets_test {
 namespace {
@@ -227,6 +228,18 @@ TEST_F(OpenDatasetsTest, PointsOfWeightsBecomeSteps) {
   EXPECT_TRUE(dataset.fingerprint().ends_with(
       " as {0 steps: 3, 1 epoch: 1, 80%: 1}:{0 steps: 1, 10 steps: 3} of 2 epochs"))
       << dataset.fingerprint();
+}
+
+TEST_F(OpenDatasetsTest, AMixtureIsSummedUp) {
+  const std::string scheduled = recipe(mixture("{0: 3, 10: 1}", "1"));
+  EXPECT_EQ(mixture_summary(*make_job(scheduled)),
+            "1 csv t.csv, 2 csv t.csv; 75 % : 25 % at step 0, 50 % : 50 % at step 10, linear "
+            "between them");
+  std::string stages = scheduled;
+  stages.insert(stages.find("  train:"), "  loader: {mixture: stages}\n");
+  EXPECT_TRUE(mixture_summary(*make_job(stages)).ends_with("at step 10, in stages"));
+  EXPECT_EQ(mixture_summary(*make_job(recipe(mixture("3", "1")))),
+            "1 csv t.csv, 2 csv t.csv; 75 % : 25 %");
 }
 
 TEST_F(OpenDatasetsTest, PointsOfWeightsMustFitTheRun) {

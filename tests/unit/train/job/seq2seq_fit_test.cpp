@@ -57,6 +57,26 @@ TEST(Seq2SeqFitTest, GeneratedEvaluationsHaveMetricsOfTexts) {
                                       "eval/rougeL", "eval/bleu"}));
 }
 
+TEST(Seq2SeqFitTest, PackedPairsAreTrainedOnAndNotGenerated) {
+  const auto packed = [](std::string text, const std::string& section) {
+    const size_t at = text.find("max_source_length", text.find(section + ":"));
+    return text.insert(at, "pack: true, ");
+  };
+  const auto replaced = [](std::string text) {
+    for (size_t at = 0; (at = text.find("length: 8", at)) != text.npos;) {
+      text.replace(at, 9, "length: 32");
+    }
+    return text;
+  };
+  const std::string training = packed(replaced(recipe(kGenerating)), "train");
+  EXPECT_EQ(complaint(training), "");
+  EXPECT_LT(make_job(training)->train_samples, make_job(recipe(kGenerating))->train_samples);
+  EXPECT_EQ(complaint(packed(training, "eval")),
+            "'predict_with_generate' generates a target for each sample, but the eval data is "
+            "packed");
+  EXPECT_EQ(complaint(packed(packed(recipe("seq2seq"), "train"), "eval")), "");
+}
+
 TEST(Seq2SeqFitTest, OtherModelsDataAndMetricsAreRefused) {
   const std::string gpt = "{type: gpt, num_layers: 1, num_heads: 2, hidden_size: 16}";
   EXPECT_EQ(complaint(recipe("seq2seq", "", gpt)),

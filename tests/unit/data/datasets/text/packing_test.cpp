@@ -25,6 +25,17 @@ TEST(PackingTest, EachGoesWhereThereIsRoomFirst) {
   EXPECT_EQ(packed({}, 10), Lists{});
 }
 
+TEST(PackingTest, PairsNeedRoomForBoth) {
+  const std::vector<PairLength> lengths = {{4, 9}, {5, 2}, {3, 1}, {6, 8}};
+  const Packing packing(4, {10, 10}, [&](int64_t i) { return lengths[static_cast<size_t>(i)]; });
+  Lists samples;
+  for (int64_t i = 0; i < packing.size(); ++i) {
+    const auto members = packing.members(i);
+    samples.emplace_back(members.begin(), members.end());
+  }
+  EXPECT_EQ(samples, (Lists{{0, 2}, {1}, {3}}));
+}
+
 TEST(PackingTest, NothingIsLostNorTooLongAmongMany) {
   std::vector<int64_t> lengths;
   for (int64_t i = 0; i < 5000; ++i) lengths.push_back(1 + i * 7919 % 100);

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "core/api/dataset.h"
+#include "core/api/packed_sequences.h"
 #include "core/api/row_values.h"
 #include "core/api/target_sequences.h"
 #include "core/api/targets.h"
@@ -72,6 +73,29 @@ TEST_F(TextToTextTest, TheExtensionNamesTheFormat) {
     EXPECT_EQ(ids(table->sample(i).input), ids(lines->sample(i).input));
     EXPECT_EQ(ids(table->sample(i).target), ids(lines->sample(i).target));
   }
+}
+
+TEST_F(TextToTextTest, PairsThatFitArePackedWithATokenBetweenTargets) {
+  const auto data = dataset(kRows, "pack: true");
+  ASSERT_EQ(data->size(), 1);
+  const Sample sample = data->sample(0);
+  EXPECT_EQ(ids(sample.input), (Ids{2, 5, 7, 3, 2, 7, 8, 3}));
+  EXPECT_EQ(ids(sample.segments), (Ids{1, 1, 1, 1, 2, 2, 2, 2}));
+  EXPECT_EQ(ids(sample.target), (Ids{2, 6, 3, kIgnoredTarget, 2, 5, 5, 3}));
+  EXPECT_TRUE(is_packed(data->shape()));
+  EXPECT_EQ(dynamic_cast<const KnowsLengths&>(*data).length(0), 8);
+  EXPECT_EQ(dataset(kRows, "pack: true, max_target_length: 8")->size(), 1);
+  EXPECT_EQ(dataset(kRows, "pack: true, max_target_length: 7")->size(), 2);
+  EXPECT_EQ(dataset(kRows, "pack: true, max_source_length: 7")->size(), 2);
+  EXPECT_NE(data->fingerprint(), dataset(kRows)->fingerprint());
+  const std::string grouped =
+      refusal_in(folder_, [&] { dynamic_cast<const RowKeys&>(*data).row_keys("kind"); });
+  EXPECT_EQ(grouped,
+            "'group' keeps rows with one 'kind' together, but 'pack' puts several pairs into a "
+            "sample");
+  const auto predicted = dataset(kRows, "pack: true", "t.jsonl", {.targets = false});
+  EXPECT_EQ(predicted->size(), 2);
+  EXPECT_FALSE(is_packed(predicted->shape()));
 }
 
 TEST_F(TextToTextTest, PredictionsNeedNoTargets) {
