@@ -167,7 +167,7 @@ CASES = {
         **DEBERTA, "type_vocab_size": 2, "max_relative_positions": 9, "hidden_act": "gelu_new"}),
     "deberta_answers": ("DebertaV2ForQuestionAnswering", "DebertaV2Config", {
         **DEBERTA_V3, "share_att_key": False, "pos_att_type": ["p2c"], "norm_rel_ebd": "none"}),
-    "deberta_plain": ("DebertaV2ForMaskedLM", "DebertaV2Config", {**DEBERTA_V3, "pos_att_type": ""}),
+    "deberta_plain": ("DebertaV2ForMaskedLM", "DebertaV2Config", {**DEBERTA_V3, "pos_att_type": []}),
     "deberta_own_plain": ("DebertaV2ForSequenceClassification", "DebertaV2Config", {
         **DEBERTA, "pos_att_type": [], "share_att_key": False, "num_labels": CLASSES}),
     "gpt_neox": ("GPTNeoXForCausalLM", "GPTNeoXConfig", {**NEOX, "rope_parameters": HALF}),
