@@ -145,7 +145,6 @@ class WeightRows {
     few_rows_cpu({.x = x_ + column,
                   .rows = rows_,
                   .x_step = step_,
-
                   .type = type,
                   .rows_of_weight = rows.data(),
                   .scales = scales_.data(),

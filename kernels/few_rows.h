@@ -12,7 +12,7 @@
 
 namespace accel {
 
-/// Rows up to which these products are faster than those of a converted weight.
+/// Most rows: with 16 these products are still faster than converting the weight for one product.
 inline constexpr int64_t kFewRows = 16;
 
 /// While it lives, this thread's products of few rows without gradients use few_rows_product().

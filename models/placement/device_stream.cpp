@@ -30,9 +30,9 @@ c10::Stream current_stream(at::Device device) {
 /// A unit whose values in memory are contiguous and page-locked.
 class DeviceStream::Unit {
  public:
-  Unit(DeviceUnit unit, at::Device device) : block_(unit.block), on_disk_(unit.on_disk) {
+  Unit(const DeviceUnit& unit, at::Device device) : block_(unit.block), on_disk_(unit.on_disk) {
     std::set<const void*> seen;  // tied weights are one parameter
-    for (HostWeight& item : unit.weights) {
+    for (const HostWeight& item : unit.weights) {
       if (!seen.insert(item.parameter.unsafeGetTensorImpl()).second) continue;
       const auto bytes = static_cast<int64_t>(item.parameter.nbytes());
       weights_.push_back({item.parameter, item.parameter.detach(), item.values, bytes_});
@@ -125,19 +125,20 @@ int64_t capacity_for(const Units& units, int64_t capacity) {
 }
 
 template <class Unit>
-std::vector<std::unique_ptr<Unit>> on_device(std::vector<DeviceUnit> units, at::Device device) {
+std::vector<std::unique_ptr<Unit>> on_device(const std::vector<DeviceUnit>& units,
+                                             at::Device device) {
   const c10::NoGradGuard no_grad;
   std::vector<std::unique_ptr<Unit>> out;
-  for (DeviceUnit& unit : units) out.push_back(std::make_unique<Unit>(std::move(unit), device));
+  for (const DeviceUnit& unit : units) out.push_back(std::make_unique<Unit>(unit, device));
   return out;
 }
 
 }  // namespace
 
-DeviceStream::DeviceStream(std::vector<DeviceUnit> units, at::Device device, int64_t capacity,
-                           WeightStream* disk)
+DeviceStream::DeviceStream(const std::vector<DeviceUnit>& units, at::Device device,
+                           int64_t capacity, WeightStream* disk)
     : disk_(disk),
-      units_(on_device<Unit>(std::move(units), device)),
+      units_(on_device<Unit>(units, device)),
       ring_(capacity_for(units_, capacity)),
       memory_(at::empty({ring_.capacity()}, at::TensorOptions(at::kByte).device(device))),
       copies_(c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device)) {

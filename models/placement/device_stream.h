@@ -40,7 +40,7 @@ class DeviceStream {
  public:
   /// `disk`: the stream of units on the disk, which outlives it and has no other user; null: there
   /// are none.
-  DeviceStream(std::vector<DeviceUnit> units, at::Device device, int64_t capacity,
+  DeviceStream(const std::vector<DeviceUnit>& units, at::Device device, int64_t capacity,
                WeightStream* disk);
   /// The parameters have the host's values again.
   ~DeviceStream();

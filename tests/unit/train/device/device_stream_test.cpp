@@ -117,7 +117,7 @@ TEST_F(DeviceStreamTest, TakesUnitsFromTheDisk) {
     all[i].on_disk = i - 1;
   }
   WeightStream disk(std::move(read), {}, 2 * kUnitBytes, WeightStream::User::kCaller);
-  const DeviceStream stream(std::move(all), host_device(), 2 * kUnitBytes, &disk);
+  const DeviceStream stream(all, host_device(), 2 * kUnitBytes, &disk);
   for (int i = 0; i < 3; ++i) pass();
   pass(2);
   pass();

@@ -232,14 +232,14 @@ TEST_F(OpenDatasetsTest, PointsOfWeightsBecomeSteps) {
 
 TEST_F(OpenDatasetsTest, AMixtureIsSummedUp) {
   const std::string scheduled = recipe(mixture("{0: 3, 10: 1}", "1"));
+  const std::string path = std::filesystem::current_path() / "t.csv";
+  const std::string parts = "1 csv " + path + ", 2 csv " + path + "; ";
   EXPECT_EQ(mixture_summary(*make_job(scheduled)),
-            "1 csv t.csv, 2 csv t.csv; 75 % : 25 % at step 0, 50 % : 50 % at step 10, linear "
-            "between them");
+            parts + "75 % : 25 % at step 0, 50 % : 50 % at step 10, linear between them");
   std::string stages = scheduled;
   stages.insert(stages.find("  train:"), "  loader: {mixture: stages}\n");
   EXPECT_TRUE(mixture_summary(*make_job(stages)).ends_with("at step 10, in stages"));
-  EXPECT_EQ(mixture_summary(*make_job(recipe(mixture("3", "1")))),
-            "1 csv t.csv, 2 csv t.csv; 75 % : 25 %");
+  EXPECT_EQ(mixture_summary(*make_job(recipe(mixture("3", "1")))), parts + "75 % : 25 %");
 }
 
 TEST_F(OpenDatasetsTest, PointsOfWeightsMustFitTheRun) {
