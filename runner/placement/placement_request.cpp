@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <fstream>
+#include <iostream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -206,14 +207,15 @@ DeviceChoice wanted_device(const PlacementRequest& request) {
 at::Device choose_inference_device(PlacementRequest& request) {
   constexpr double kShare = 0.9;  // the rest is for caches and activations
   const DeviceChoice wanted = wanted_device(request);
-  const bool has_stand_in = environment_variable("ACCEL_HOST_DEVICE").has_value();
-  if (wanted == DeviceChoice::kCuda && gpus_here() == 0 && !has_stand_in) {
+  const bool has_fake_device = environment_variable("ACCEL_HOST_DEVICE").has_value();
+  if (wanted == DeviceChoice::kCuda && gpus_here() == 0 && !has_fake_device) {
     throw Error(ExitCode::kRecipe,
                 request.names_gpu() ? "weights are placed on GPU 0, and this machine has no GPU"
                                     : "'--device' is cuda, and this machine has no GPU",
                 "use cpu");
   }
   const at::Device device = choose_device(wanted, "all", 0);
+  if (!device.is_cpu()) std::cerr << text("computes on {}\n", device_text(device));
   load_gpu_kernels(device);
   if (!device.is_cpu() && !request.kind.empty() && request.limit_of(kGpuDevice) < 0) {
     const auto free = static_cast<double>(free_memory_of(device));

@@ -64,6 +64,7 @@ def check_results(scratch, report, library):
     code, out, errors = tell(scratch, library, "generate", "runs/job", *PROMPTS, *PLACED["with blocks on the disk"])
     report.check("it says what went to the GPU and what was read", re.search(
         r"copied [\d.]+ KiB to the GPU a pass, [\d.]+ KiB of them there at once\nstreamed .* a pass: predicted ", errors), errors)
+    report.check("and where it computes", "\ncomputes on hpu\n" in errors, errors)
     chat = subprocess.run([scratch.binary, "chat", "runs/job", "--device", "cuda"], cwd=scratch.path, text=True, input="",
                           env=dict(runs.ENVIRONMENT, ACCEL_HOST_DEVICE=library), capture_output=True, check=False)
     report.check("chat has the flag too", "ACCEL_HOST_DEVICE" in chat.stderr, chat.stderr)
