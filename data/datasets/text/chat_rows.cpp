@@ -136,13 +136,21 @@ std::string ChatFields::identity() const {
 
 void check_format(const ChatFields& fields, const Node& node, Reading& reading) {
   if (fields.format != ChatFormat::kAuto) return;
-  for (const char* key :
-       {"messages", "role_key", "content_key", "roles", "system", "prompt", "completion"}) {
-    if (const Node::Entry* given = node.find(key)) {
-      reading.problems.error(
-          given->where, text("'format: auto' recognizes the fields, so '{}' has no effect", key),
-          "leave out one of the two");
-    }
+  const ChatFields plain;
+  const std::pair<const char*, bool> changes[] = {
+      {"messages", fields.messages != plain.messages},
+      {"role_key", fields.role_key != plain.role_key},
+      {"content_key", fields.content_key != plain.content_key},
+      {"roles", fields.roles != plain.roles},
+      {"system", fields.system != plain.system},
+      {"prompt", fields.has_prompt()},
+      {"completion", fields.completion != plain.completion}};
+  for (const auto& [key, is_changed] : changes) {
+    if (!is_changed) continue;
+    const Node::Entry* given = node.find(key);
+    reading.problems.error(given ? given->where : node.where,
+                           text("'format: auto' recognizes the fields, so '{}' has no effect", key),
+                           "leave out one of the two");
   }
 }
 

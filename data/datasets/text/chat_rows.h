@@ -41,7 +41,8 @@ struct ChatFields {
 /// Reports a date that ChatDate cannot read.
 void check_date(const std::string& date, const Node& node, Reading& reading);
 
-/// Reports options that name fields beside the format that recognizes them.
+/// Reports options that name other fields than the defaults, which resolved recipes have, beside
+/// the format that recognizes them.
 void check_format(const ChatFields& fields, const Node& node, Reading& reading);
 
 /// Adds the keys of messages of ChatFields, a base of `Options`, to a schema.

@@ -451,6 +451,11 @@ TEST_F(ChatTest, RefusesRowsOfAnUnknownForm) {
   EXPECT_NE(complaint<Dataset>(options("format: auto, system: s"))
                 .find("'format: auto' recognizes the fields, so 'system' has no effect"),
             std::string::npos);
+  // As in the recipe of a run, with all defaults.
+  const std::string defaults =
+      "format: auto, messages: messages, role_key: role, content_key: content, roles: {}, "
+      "system: '', prompt: [], completion: ''";
+  EXPECT_EQ(complaint<Dataset>(options(defaults)).find("has no effect"), std::string::npos);
 }
 
 }  // namespace
