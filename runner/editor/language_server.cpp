@@ -4,6 +4,7 @@
 #include <cctype>
 #include <charconv>
 #include <filesystem>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -27,8 +28,8 @@ constexpr size_t kMaxSkipped = size_t{1} << 30;
               "'accel-run lsp' is started by editors: see docs/editors.md");
 }
 
-constexpr size_t kMaxDocuments = 64;
 constexpr size_t kMaxDocumentBytes = 1024 * 1024;
+constexpr size_t kMaxOpenBytes = 64 * 1024 * 1024;
 constexpr int kMaxMessageDepth = 64;
 
 /// Error codes of the protocol.
@@ -54,6 +55,22 @@ std::string failure(const Json& id, Fault fault, const std::string& text) {
   return wire({{"jsonrpc", "2.0"},
                {"id", id},
                {"error", {{"code", static_cast<int>(fault)}, {"message", text}}}});
+}
+
+std::string diagnostics_of(const std::string& uri, Json list) {
+  return wire({{"jsonrpc", "2.0"},
+               {"method", "textDocument/publishDiagnostics"},
+               {"params", {{"uri", uri}, {"diagnostics", std::move(list)}}}});
+}
+
+/// A notice at the start of a document above a limit.
+std::string unchecked(const std::string& uri, const std::string& message) {
+  constexpr int kInformation = 3;  // as the protocol numbers it
+  const Json start = {{"line", 0}, {"character", 0}};
+  return diagnostics_of(uri, Json::array({{{"range", {{"start", start}, {"end", start}}},
+                                           {"severity", kInformation},
+                                           {"source", "accel-run"},
+                                           {"message", message}}}));
 }
 
 Json wire_position(const EditorPosition& position) {
@@ -278,15 +295,22 @@ void LanguageServer::notice(const std::string& method, const Json& parameters) {
   } else if (method == "textDocument/didClose") {
     close(parameters.at("textDocument").at("uri"));
   } else if (method == "textDocument/didSave") {
-    changed_ = true;
+    for (const auto& [uri, open] : documents_) changed_.insert(uri);
   }
 }
 
 void LanguageServer::set_text(const Json& document, const std::string& text) {
   const std::string uri = document.at("uri");
   const bool known = documents_.contains(uri);
-  if (text.size() > kMaxDocumentBytes || (!known && documents_.size() >= kMaxDocuments)) {
-    documents_.erase(uri);
+  const size_t others = open_bytes() - (known ? documents_[uri].text.size() : 0);
+  const bool large = text.size() > kMaxDocumentBytes;
+  if (large || others + text.size() > kMaxOpenBytes) {
+    if (known) close(uri);
+    // Editors send every YAML file.
+    if (looks_like_recipe(std::string_view(text).substr(0, kMaxDocumentBytes))) {
+      outbox_.push_back(unchecked(uri, large ? "not checked: larger than 1 MiB"
+                                             : "not checked: the open files exceed 64 MiB"));
+    }
     return;
   }
   EditorDocument& open = documents_[uri];
@@ -299,22 +323,23 @@ void LanguageServer::set_text(const Json& document, const std::string& text) {
   }
   open.text = text;
   fixes_.erase(uri);  // their positions are those of the earlier text
-  changed_ = true;
+  changed_.insert(uri);
 }
 
 void LanguageServer::close(const std::string& uri) {
   if (documents_.erase(uri) == 0) return;
   fixes_.erase(uri);
-  changed_ = true;  // others may include it
-  outbox_.push_back(wire({{"jsonrpc", "2.0"},
-                          {"method", "textDocument/publishDiagnostics"},
-                          {"params", {{"uri", uri}, {"diagnostics", Json::array()}}}}));
+  changed_.insert(uri);  // others may include it
+  outbox_.push_back(diagnostics_of(uri, Json::array()));
 }
 
 std::vector<std::string> LanguageServer::publish() {
   std::vector<std::string> out = std::exchange(outbox_, {});
-  if (!std::exchange(changed_, false)) return out;
+  const std::set<std::string> changed = std::exchange(changed_, {});
+  if (changed.empty()) return out;
   for (const auto& [uri, document] : documents_) {
+    const bool may_include = document.text.find("include") != std::string::npos;
+    if (!changed.contains(uri) && !may_include) continue;
     Json list = Json::array();
     fixes_.erase(uri);
     if (looks_like_recipe(document.text)) {
@@ -322,9 +347,7 @@ std::vector<std::string> LanguageServer::publish() {
         list.push_back(problem(document, found));
       }
     }
-    out.push_back(wire({{"jsonrpc", "2.0"},
-                        {"method", "textDocument/publishDiagnostics"},
-                        {"params", {{"uri", uri}, {"diagnostics", std::move(list)}}}}));
+    out.push_back(diagnostics_of(uri, std::move(list)));
   }
   return out;
 }
@@ -358,6 +381,12 @@ Json LanguageServer::problem(const EditorDocument& document, const Diagnostic& f
               {"source", "accel-run"},
               {"message", text}};
   if (deprecated) out["tags"] = Json::array({kDeprecated});
+  return out;
+}
+
+size_t LanguageServer::open_bytes() const {
+  size_t out = 0;
+  for (const auto& [uri, document] : documents_) out += document.text.size();
   return out;
 }
 

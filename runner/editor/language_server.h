@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -74,7 +75,7 @@ class LanguageServer {
 
   /// The responses to one message; none to a notification.
   std::vector<std::string> receive(std::string_view message);
-  /// Diagnostics of the open recipes, if a text has changed since the last call.
+  /// Diagnostics of the recipes changed since the last call, and of those with an `include`.
   std::vector<std::string> publish();
   /// The response to a message above the size limit.
   static std::string too_large();
@@ -94,6 +95,7 @@ class LanguageServer {
   nlohmann::json definition(const EditorDocument& document, const EditorPosition& position) const;
   nlohmann::json quick_fixes(const EditorDocument& document, const nlohmann::json& range) const;
 
+  size_t open_bytes() const;
   EditorHost::Texts texts() const;
   Node composed(const EditorDocument& document, const std::string& text, const Node& own) const;
   nlohmann::json problem(const EditorDocument& document, const Diagnostic& found);
@@ -102,7 +104,7 @@ class LanguageServer {
   std::map<std::string, EditorDocument> documents_;     ///< by URI
   std::map<std::string, std::vector<QuickFix>> fixes_;  ///< by URI, of the published diagnostics
   std::vector<std::string> outbox_;                     ///< notifications to send
-  bool changed_ = false;
+  std::set<std::string> changed_;                       ///< URIs, since the last `publish`
   bool initialized_ = false;
   bool shut_down_ = false;
   bool ended_ = false;

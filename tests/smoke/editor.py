@@ -10,6 +10,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import threading
 
 import runs
 
@@ -22,6 +23,10 @@ class Editor:
                                         stderr=subprocess.PIPE)
         self.number = 0
         self.notices = []
+        # A message that never comes ends the test.
+        watchdog = threading.Timer(240, self.process.kill)
+        watchdog.daemon = True
+        watchdog.start()
 
     def send(self, **message):
         body = json.dumps({"jsonrpc": "2.0", **message}).encode()
@@ -33,6 +38,8 @@ class Editor:
         while line := self.process.stdout.readline().strip():
             name, value = line.split(b": ")
             length = int(value) if name == b"Content-Length" else length
+        if length is None:
+            raise RuntimeError("the server has ended, or sent nothing for minutes")
         return json.loads(self.process.stdout.read(length))
 
     def request(self, method, **parameters):

@@ -249,11 +249,35 @@ TEST_F(LanguageServerTest, BadMessagesAreAnsweredAndChangeNothing) {
   EXPECT_TRUE(server_.publish().empty());
 }
 
-TEST_F(LanguageServerTest, HoldsOnlySoMuch) {
-  for (int i = 0; i < 100; ++i) open(std::to_string(i) + ".yaml", "lr: 0.5\n");
-  EXPECT_EQ(server_.publish().size(), 64u);
-  open("0.yaml", std::string(2 << 20, ' '));
-  EXPECT_EQ(server_.publish().size(), 0u) << "what is dropped is not reported";
+TEST_F(LanguageServerTest, ChecksAnyNumberOfSmallFiles) {
+  for (int i = 0; i < 200; ++i) open(std::to_string(i) + ".yaml", "train: counting\nlr: 2\n");
+  EXPECT_EQ(server_.publish().size(), 200u);
+  open("150.yaml", "train: counting\nlr: 0.5\n");
+  EXPECT_EQ(server_.publish().size(), 1u) << "the others do not depend on it";
+}
+
+TEST_F(LanguageServerTest, SaysWhichFilesAreNotChecked) {
+  const auto notice = [](const std::string& text) {
+    return Json::parse(R"([{"severity": 3, "source": "accel-run", "message": ")" + text + R"(",
+     "range": {"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 0}}}])");
+  };
+  const std::string recipe = "train: {type: counting, path: x}\nlr: 0.5\n";
+  open("large.yaml", recipe + std::string(1 << 20, '\n'));
+  EXPECT_EQ(published("large.yaml"), notice("not checked: larger than 1 MiB"));
+  open("large.yaml", recipe);
+  EXPECT_EQ(published("large.yaml"), Json::array());
+  open("large.yaml", recipe + std::string(1 << 20, '\n'));
+  EXPECT_EQ(published("large.yaml"), notice("not checked: larger than 1 MiB"));
+  open("services.yaml", std::string((1 << 20) + 1, ' '));
+  EXPECT_TRUE(server_.publish().empty()) << "no recipe";
+
+  const std::string full(1 << 20, ' ');
+  for (int i = 0; i < 64; ++i) open(std::to_string(i) + ".yaml", full);
+  EXPECT_EQ(published("63.yaml"), Json::array());
+  open("more.yaml", recipe);
+  EXPECT_EQ(published("more.yaml"), notice("not checked: the open files exceed 64 MiB"));
+  open("63.yaml", full);
+  EXPECT_EQ(published("63.yaml"), Json::array()) << "its earlier text does not count";
 }
 
 TEST_F(LanguageServerTest, EndsAsItIsTold) {
