@@ -5,6 +5,7 @@
 // A kernel is entered in kCases; threads are OMP_NUM_THREADS. References use MKL's fastest matrix
 // products, too (kernels/cpu/mkl_processor.cpp), so that only kernels differ.
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/conv2d.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/ones.h>
@@ -19,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/array.h"
 #include "kernels/adam.h"
 #include "kernels/cpu_operators.h"
 #include "kernels/cross_entropy.h"
@@ -116,6 +118,14 @@ Forward token_loss(int64_t tokens) {
   };
 }
 
+/// Without padding. Images of one or three channels are the model's inputs, without gradients.
+Forward convolution(Shape images, Shape weight, int64_t stride = 1) {
+  const at::Tensor x = drawn(images).set_requires_grad(images[1] > 3);
+  return [x, by = leaf(weight), bias = leaf({weight[0]}), stride] {
+    return at::conv2d(x, by, bias, stride);
+  };
+}
+
 const std::vector<KernelCase> kCases = {
     {"adam_step/16x1M", [] { return adam(16); }},
     {"attention/8x12x128", [] { return attention(8, 12, 128, false); }},
@@ -142,6 +152,34 @@ const std::vector<KernelCase> kCases = {
     {"max_pool/16x64x32x32/3",
      [] {
        return [x = leaf({16, 64, 32, 32})] { return max_pool(x, {3, 2, 1}); };
+     }},
+    {"convolution/128x1x28x28/20x5x5",
+     [] {
+       return convolution({128, 1, 28, 28}, {20, 1, 5, 5});
+     }},
+    {"convolution/128x20x12x12/50x5x5",
+     [] {
+       return convolution({128, 20, 12, 12}, {50, 20, 5, 5});
+     }},
+    {"convolution/32x3x32x32/64x3x3",
+     [] {
+       return convolution({32, 3, 32, 32}, {64, 3, 3, 3});
+     }},
+    {"convolution/16x50x16x16/100x3x3",
+     [] {
+       return convolution({16, 50, 16, 16}, {100, 50, 3, 3});
+     }},
+    {"convolution/16x64x16x16/128x3x3/2",
+     [] {
+       return convolution({16, 64, 16, 16}, {128, 64, 3, 3}, 2);
+     }},
+    {"convolution/16x64x16x16/128x1x1/2",
+     [] {
+       return convolution({16, 64, 16, 16}, {128, 64, 1, 1}, 2);
+     }},
+    {"convolution/4x256x56x56/64x1x1",
+     [] {
+       return convolution({4, 256, 56, 56}, {64, 256, 1, 1});
      }},
     {"dequantize_nf4/2048x2048", [] { return dequantize(WeightCode::kNf4, false); }},
     {"dequantize_nf4/2048x2048/double", [] { return dequantize(WeightCode::kNf4, true); }},

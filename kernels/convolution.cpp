@@ -78,23 +78,29 @@ at::Tensor images_of(const at::Tensor& narrow_columns, const at::Tensor& x,
   return downcast(images, x.scalar_type());
 }
 
+bool has_few_windows(const at::Tensor& x, const at::Tensor& weight, const ImageWindows& windows) {
+  return weight.numel() >= kWeightsForWindow * x.size(0) * windows.positions();
+}
+
 }  // namespace
 
 bool convolves_by_products(const at::Tensor& x, const at::Tensor& weight,
-                           const ConvolutionCall& call) {
+                           const ConvolutionCall& call, ConvolutionPass pass) {
   if (!is_plain(x) || !is_plain(weight) || x.scalar_type() != weight.scalar_type()) return false;
   if (call.transposed || call.groups != 1) return false;
   const auto is_one = [](int64_t dilation) { return dilation == 1; };
   if (!std::all_of(call.dilation.begin(), call.dilation.end(), is_one)) return false;
   const ImageWindows windows = windows_of(x, weight, call);
   if (windows.channels != weight.size(1) || windows.out[0] < 1 || windows.out[1] < 1) return false;
-  return weight.numel() >= kWeightsForWindow * x.size(0) * windows.positions();
+  return has_few_windows(x, weight, windows) ||
+         (x.scalar_type() == at::kFloat && is_faster_by_image(windows, weight.size(0), pass));
 }
 
 at::Tensor convolve_by_products(const at::Tensor& x, const at::Tensor& weight,
                                 const std::optional<at::Tensor>& bias,
                                 const ConvolutionCall& call) {
   const ImageWindows windows = windows_of(x, weight, call);
+  if (!has_few_windows(x, weight, windows)) return convolve_by_image(x, weight, bias, windows);
   const int64_t out = weight.size(0);
   // [out, batch * positions]
   at::Tensor y = at::mm(weight.view({out, -1}), columns_of(x, windows).t());
@@ -109,6 +115,9 @@ ConvolutionGradients convolve_by_products_backward(const at::Tensor& dy, const a
                                                    const at::Tensor& weight,
                                                    const ConvolutionCall& call) {
   const ImageWindows windows = windows_of(x, weight, call);
+  if (!has_few_windows(x, weight, windows)) {
+    return convolve_by_image_backward(dy, x, weight, windows, call.gradients);
+  }
   const int64_t out = weight.size(0);
   const at::Tensor slopes = dy.reshape({x.size(0), out, -1}).transpose(0, 1).reshape({out, -1});
   at::Tensor dx, dweight, dbias;

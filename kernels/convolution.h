@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "core/api/batch.h"
+#include "kernels/convolution_by_image.h"
 
 namespace accel {
 
@@ -18,11 +19,12 @@ struct ConvolutionCall {
   std::array<bool, 3> gradients = {};  ///< required gradients: of x, weight and bias
 };
 
-/// Whether im2col is supported and faster: contiguous float32 images (bfloat16 on processors with
-/// bfloat16 products), no groups, no dilation, and so few output positions that ATen's reordering
-/// of weights takes longer.
+/// Whether im2col is supported and faster in a pass: contiguous float32 images, no groups, no
+/// dilation, and either windows of is_faster_by_image(), or so few output positions that ATen's
+/// reordering of weights takes longer (also of bfloat16 images on processors with bfloat16
+/// products).
 bool convolves_by_products(const at::Tensor& x, const at::Tensor& weight,
-                           const ConvolutionCall& call);
+                           const ConvolutionCall& call, ConvolutionPass pass);
 
 /// x [batch, in, height, width], weight [out, in, window height, window width], bias [out] or
 /// undefined; returns [batch, out, height, width]. Requires convolves_by_products(). Reference:

@@ -119,7 +119,7 @@ AttentionGradients attention_backward(const Tensor& dout, In... in) {
 template <typename... Rest>
 Tensor convolution(const Tensor& x, const Tensor& weight, const OptionalTensor& bias,
                    Rest... rest) {
-  if (is_fused() && convolves_by_products(x, weight, {rest...})) {
+  if (is_fused() && convolves_by_products(x, weight, {rest...}, ConvolutionPass::kForward)) {
     return convolve_by_products(x, weight, bias, {rest...});
   }
   return at::native::convolution(x, weight, bias, rest...);
@@ -133,7 +133,7 @@ bool is_faster_wide(const Tensor& x, const Tensor& weight) {
 template <typename... Rest>
 ConvolutionGradients convolution_backward(const Tensor& dy, const Tensor& x, const Tensor& weight,
                                           at::OptionalIntArrayRef bias, Rest... rest) {
-  if (is_fused() && convolves_by_products(x, weight, {rest...})) {
+  if (is_fused() && convolves_by_products(x, weight, {rest...}, ConvolutionPass::kBackward)) {
     return convolve_by_products_backward(dy, x, weight, {rest...});
   }
   if (is_fused() && is_faster_wide(x, weight) && fits(dy, x.scalar_type())) {

@@ -162,6 +162,18 @@ void gather_windows_cpu(const uint16_t* image, const ImageWindows& sizes, uint16
 /// col2im: adds each element of the columns to its pixel.
 void scatter_windows_cpu(const float* columns, const ImageWindows& sizes, float* image);
 
+/// Rows of window positions.
+struct WindowRows {
+  int64_t begin, end;
+};
+
+/// im2col of one image: columns [channels, window, rows, out[1]].
+void gather_rows_cpu(const float* image, const ImageWindows& sizes, WindowRows rows,
+                     float* columns);
+/// col2im of gather_rows_cpu(): adds each element to its pixel.
+void scatter_rows_cpu(const float* columns, const ImageWindows& sizes, WindowRows rows,
+                      float* image);
+
 /// Sizes of one plane and of its windows, rows first.
 struct PoolPlane {
   int64_t in[2], out[2];

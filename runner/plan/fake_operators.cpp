@@ -38,7 +38,9 @@ struct Convolution {
 
   ConvolutionCall call() const { return {stride, padding, dilation, transposed, extra, groups}; }
 
-  bool by_products() const { return fakes_fused() && convolves_by_products(x, weight, call()); }
+  bool by_products(ConvolutionPass pass) const {
+    return fakes_fused() && convolves_by_products(x, weight, call(), pass);
+  }
 
   /// The implementation that ATen selects.
   ConvBackend way() const {
@@ -328,7 +330,7 @@ double attention_flops(const c10::IValue& query, const c10::IValue& key) {
 
 std::vector<at::Tensor> fake_convolution(Values in) {
   const Convolution convolution(in, 0);
-  if (convolution.by_products()) {
+  if (convolution.by_products(ConvolutionPass::kForward)) {
     const UncountedWork uncounted;
     return {convolve_by_products(convolution.x, convolution.weight, in[2].toOptional<at::Tensor>(),
                                  convolution.call())};
@@ -352,7 +354,7 @@ std::vector<at::Tensor> fake_convolution_backward(Values in) {
   const Convolution convolution(in, 1);
   const at::Tensor& grad = in[0].toTensor();
   const std::array<bool, 3> gradients = wanted(in);
-  if (convolution.by_products()) {
+  if (convolution.by_products(ConvolutionPass::kBackward)) {
     const UncountedWork uncounted;
     ConvolutionCall call = convolution.call();
     call.gradients = gradients;

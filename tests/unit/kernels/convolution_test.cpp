@@ -70,7 +70,9 @@ TEST_P(ConvolutionTest, IsATensWithItsGradients) {
   std::vector<at::Tensor> in = {at::randn(of.x), at::randn(of.weight)};
   if (of.has_bias) in.push_back(at::randn(of.weight[0]));
   const std::vector<int64_t> dilation = {1, 1};
-  ASSERT_TRUE(convolves_by_products(in[0], in[1], {of.stride, of.padding, dilation}));
+  const ConvolutionCall call = {of.stride, of.padding, dilation};
+  ASSERT_TRUE(convolves_by_products(in[0], in[1], call, ConvolutionPass::kForward));
+  ASSERT_TRUE(convolves_by_products(in[0], in[1], call, ConvolutionPass::kBackward));
   const std::vector<at::Tensor> found = passes(of, in);
   const ReferenceKernels reference;
   const std::vector<at::Tensor> wanted = passes(of, in);
@@ -97,7 +99,8 @@ TEST_P(ConvolutionTest, OfBfloat16IsRounded) {
   if (of.has_bias) in.push_back(at::randn(of.weight[0]));
   for (at::Tensor& each : in) each = each.to(at::kBFloat16);
   const std::vector<int64_t> dilation = {1, 1};
-  EXPECT_EQ(convolves_by_products(in[0], in[1], {of.stride, of.padding, dilation}),
+  const ConvolutionCall call = {of.stride, of.padding, dilation};
+  EXPECT_EQ(convolves_by_products(in[0], in[1], call, ConvolutionPass::kForward),
             !upcasts(at::kBFloat16));
   const std::vector<at::Tensor> found = passes(of, in);
   const ReferenceKernels reference;
@@ -146,9 +149,12 @@ TEST(ConvolutionChoiceTest, ByProductsWhereWindowsAreFewForTheWeights) {
   for (const ChoiceCase& of : cases) {
     const at::Tensor x = at::rand(of.x), weight = at::rand(of.weight);
     const ConvolutionCall call = {of.stride, of.padding, of.dilation, false, {}, of.groups};
-    EXPECT_EQ(convolves_by_products(x, weight, call), of.by_products) << x.sizes();
-    EXPECT_FALSE(convolves_by_products(x.to(at::kDouble), weight.to(at::kDouble), call));
-    EXPECT_FALSE(convolves_by_products(x, weight.transpose(2, 3), call) && of.by_products);
+    const auto by_products = [&](const at::Tensor& images, const at::Tensor& by) {
+      return convolves_by_products(images, by, call, ConvolutionPass::kForward);
+    };
+    EXPECT_EQ(by_products(x, weight), of.by_products) << x.sizes();
+    EXPECT_FALSE(by_products(x.to(at::kDouble), weight.to(at::kDouble)));
+    EXPECT_FALSE(by_products(x, weight.transpose(2, 3)) && of.by_products);
   }
 }
 

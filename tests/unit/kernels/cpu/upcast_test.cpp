@@ -68,7 +68,8 @@ const WideCase kWideCases[] = {
      {{2, 1, 9, 9}, {4, 1, 3, 3}, {4}},
      [](const Tensors& in) {
        return at::conv2d(in[0], in[1], in[2], {2, 2}, {1, 1});
-     }},
+     },
+     3e-6},
 };
 
 class WideningTest : public testing::TestWithParam<WideCase> {
