@@ -3,146 +3,14 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/zeros.h>
 #include <torch/nn/init.h>
-#include <nlohmann/json.hpp>
 
+#include "core/api/packed_sequences.h"
 #include "core/base/error.h"
 #include "core/base/text.h"
-#include "models/hf/hf_options.h"
-#include "models/hf/hf_sizes.h"
 #include "models/layers/activation_checkpoint.h"
-#include "models/layers/self_attention.h"
 #include "models/layers/sizes.h"
-#include "models/layers/transformer_schema.h"
 
 namespace accel {
-
-Schema<BertOptions> bert_sizes(const BertKind& kind) {
-  const auto count = at_least<int64_t>(1);
-  auto sizes = with_sizes(transformer_schema<BertOptions>("Maximum sequence length."),
-                          "Features inside a block's MLP; auto: four times the hidden size.");
-  if (kind.projection) {
-    std::move(sizes)
-        .field("embedding_size", &BertOptions::embedding_size,
-               "Features of an embedding, which a linear layer projects to the hidden size; auto: "
-               "the hidden size, without such a layer.",
-               if_given<Auto>(count))
-        .on_resume(Change::kImpossible);
-  }
-  if (kind.has_segments) {
-    std::move(sizes)  // NOLINT(bugprone-use-after-move): field() adds in place
-        .field("segments", &BertOptions::segments, "Number of token types (texts per sequence).",
-               count)
-        .on_resume(Change::kImpossible);
-  }
-  auto heads = std::move(sizes)  // NOLINT(bugprone-use-after-move): field() adds in place
-                   .field("head", &BertOptions::head,
-                          "classes (or numbers) of the text, masked tokens, labels of tokens, or "
-                          "the span of an answer; auto: by the targets.")
-                   .on_resume(Change::kImpossible);
-  return with_num_classes(std::move(heads), "Number of classes, or of values to predict.", 1)
-      .field("activation", &BertOptions::activation,
-             kind.token_activation ? "Within the MLP." : "Within the MLP and the token head.")
-      .on_resume(Change::kImpossible);
-}
-
-Schema<BertOptions> with_text_pad(Schema<BertOptions> schema) {
-  return std::move(schema)
-      .field("pad", &BertOptions::text_pad,
-             "The padding token, whose embedding is not trained; -1: none. auto: as the folder, "
-             "else that of the data.",
-             if_given<Auto>(at_least<int64_t>(-1)))
-      .on_resume(Change::kImpossible);
-}
-
-Auto<int64_t> text_pad_in(HfConfig& config) {
-  return {config.integer("pad_token_id", config.values().contains("pad_token_id") ? -1 : 0)};
-}
-
-void write_text_pad(const BertOptions& options, nlohmann::json& config) {
-  if (!options.text_pad) return;
-  const int64_t pad = *options.text_pad;
-  config["pad_token_id"] = pad < 0 ? nlohmann::json() : nlohmann::json(pad);
-}
-
-Schema<BertOptions> with_bert_dropout(const BertKind& kind, Schema<BertOptions> schema) {
-  const auto chance = within(0.0, 1.0);
-  if (kind.drops_before_span) {
-    std::move(schema).field("span_dropout", &BertOptions::span_dropout,
-                            "Dropout before the head for a span; auto: dropout.",
-                            if_given<Auto>(chance));
-  }
-  return with_weights(
-      with_problem_type(std::move(schema))  // NOLINT(bugprone-use-after-move): added in place
-          .field("dropout", &BertOptions::dropout,
-                 "Dropout of embeddings, attention weights and block outputs.", chance)
-          .field("attention_dropout", &BertOptions::attention_dropout,
-                 "Dropout of attention weights; auto: dropout.", if_given<Auto>(chance))
-          .field("head_dropout", &BertOptions::head_dropout,
-                 kind.labels_drop_alike
-                     ? "Dropout before the head for classes or labels; auto: dropout."
-                     : "Dropout before the head for classes; auto: dropout.",
-                 if_given<Auto>(chance))
-          .check([](const BertOptions& options, const Node& node, Reading& reading) {
-            check_multiple({"hidden_size", options.hidden_size}, {"num_heads", options.num_heads},
-                           node, reading);
-          }));
-}
-
-Auto<int64_t> bert_classes_in(const HfConfig& config) {
-  const std::optional<EncoderHead> head = encoder_head_in(config.architecture());
-  const bool named = head == EncoderHead::kClasses || head == EncoderHead::kLabels;
-  return named ? Auto<int64_t>{label_count(config)} : Auto<int64_t>{};
-}
-
-BertOptions bert_options_in(HfConfig& config) {
-  constexpr auto kNotBuilt = "this model does not do";
-  config.want("position_embedding_type", "absolute", kNotBuilt);
-  config.want("is_decoder", false, kNotBuilt);
-  config.want("add_cross_attention", false, kNotBuilt);
-  config.want("tie_word_embeddings", true, kNotBuilt);
-  // Google's own configs; transformers does not read them.
-  config.ignore({"directionality", "pooler_fc_size", "pooler_num_attention_heads",
-                 "pooler_num_fc_layers", "pooler_size_per_head", "pooler_type"});
-  BertOptions options;
-  options.vocab_size = {config.integer("vocab_size")};
-  options.max_seq_len = {config.integer("max_position_embeddings", 512)};
-  read_hf_sizes(config, {}, options);
-  options.segments = config.integer("type_vocab_size", 2);
-  options.dropout = config.number("hidden_dropout_prob", 0.1);
-  options.attention_dropout = {config.number("attention_probs_dropout_prob", 0.1)};
-  options.head_dropout = {config.number("classifier_dropout", options.dropout)};
-  options.num_classes = bert_classes_in(config);
-  options.problem_type = problem_type_in(config);
-  return options;
-}
-
-void write_bert_options(const BertOptions& options, nlohmann::json& config) {
-  write_hf_sizes(options, options.intermediate_size.value_or(4 * options.hidden_size), {}, config);
-  config["type_vocab_size"] = options.segments;
-  config["hidden_dropout_prob"] = options.dropout;
-  config["attention_probs_dropout_prob"] = options.attention_dropout.value_or(options.dropout);
-  config["classifier_dropout"] = options.head_dropout.value_or(options.dropout);
-}
-
-void write_bert_head(const BertKind& kind, const std::string& prefix, const WeightShapes& shapes,
-                     nlohmann::json& config) {
-  const std::string tables = std::string(kind.base).append(".embeddings.");
-  config["vocab_size"] = shapes.at(tables + "word_embeddings.weight").at(0);
-  const auto positions = shapes.find(tables + "position_embeddings.weight");
-  if (positions != shapes.end()) config["max_position_embeddings"] = positions->second.at(0);
-  const auto outputs = [&](const char* layer) -> std::optional<int64_t> {
-    const auto found = shapes.find(std::string(layer).append(".weight"));
-    return found == shapes.end() ? std::nullopt : std::optional(found->second.at(0));
-  };
-  const std::optional<int64_t> labels = outputs(kBertLabels);
-  const EncoderHead head = outputs(kind.pooled) ? EncoderHead::kClasses
-                           : labels             ? EncoderHead::kLabels
-                           : outputs(kBertSpan) ? EncoderHead::kSpan
-                                                : EncoderHead::kTokens;
-  config["architectures"] = {prefix + architecture_suffix(head)};
-  if (head == EncoderHead::kClasses) write_labels(*outputs(kind.classifier), config);
-  if (head == EncoderHead::kLabels) write_labels(*labels, config);
-}
 
 namespace {
 
@@ -299,25 +167,32 @@ RelativePass BertEncoder::relative_pass_of(int64_t length) {
   return relative_pass(relative_options_, relative_context_, length, table);
 }
 
-at::Tensor BertEncoder::positions_of(const at::Tensor& tokens) const {
-  if (!skips_pads_) return at::arange(tokens.size(1), tokens.options());
+at::Tensor BertEncoder::positions_of(const at::Tensor& tokens,
+                                     const BlockDiagonalMask& texts) const {
+  const at::Tensor& apart = texts.positions;
+  const at::Tensor places = at::arange(tokens.size(1), tokens.options());
+  if (!skips_pads_) return apart.defined() ? apart : places;
   const at::Tensor counted = tokens.ne(*pad_).to(tokens.scalar_type());
-  return counted.cumsum(1).mul(counted).add(*pad_);
+  at::Tensor number = counted.cumsum(1);
+  if (apart.defined()) number = number.sub(number.sub(counted).gather(1, places.sub(apart)));
+  return number.mul(counted).add(*pad_);
 }
 
-at::Tensor BertEncoder::embedded(const Batch& batch, const ContextRanks* context) {
+at::Tensor BertEncoder::embedded(const Batch& batch, const BlockDiagonalMask& texts,
+                                 const ContextRanks* context) {
   const at::Tensor tokens = own_positions(context, batch.inputs, 1, 0);
   at::Tensor x = words_->adapted(
       vocabulary_embedding(vocabulary(), words_->weight, tokens, /*tied=*/false, pad_), tokens);
   if (segments_) {
     // With a single token type, texts of a pair are separated only by special tokens.
-    const bool told_apart = batch.segments.defined() && segments_->options.num_embeddings() > 1;
+    const bool told_apart =
+        !packed_ && batch.segments.defined() && segments_->options.num_embeddings() > 1;
     x = x.add(told_apart ? segments_->forward(own_positions(context, batch.segments, 1, 0))
               : segments_->is_adapted() ? segments_->forward(at::zeros_like(tokens))
                                         : segments_->weight.select(0, 0));
   }
   if (positions_) {
-    const at::Tensor all = positions_of(batch.inputs);
+    const at::Tensor all = positions_of(batch.inputs, texts);
     x = x.add(positions_->forward(own_positions(context, all, all.dim() - 1, 0)));
   }
   x = at::dropout(norm_->forward(x), dropout_, is_training());
@@ -327,9 +202,14 @@ at::Tensor BertEncoder::embedded(const Batch& batch, const ContextRanks* context
 at::Tensor BertEncoder::forward(const Batch& batch, TokenPositions read,
                                 const ContextRanksPtr& context) {
   const at::Tensor& tokens = batch.inputs;
-  at::Tensor x = chain_input(*layers_.front(), [&] { return embedded(batch, context.get()); });
+  BlockDiagonalMask texts;
+  if (packed_ && batch.segments.defined()) texts = whole_text_mask(batch.segments);
+  at::Tensor x =
+      chain_input(*layers_.front(), [&] { return embedded(batch, texts, context.get()); });
   const VisibleKeys keys =
-      visible_in_lengths(context, batch.lengths, tokens.size(1), tokens.options());
+      texts.mask.defined()
+          ? VisibleKeys{.mask = texts.mask}
+          : visible_in_lengths(context, batch.lengths, tokens.size(1), tokens.options());
   const RelativePass relative = relative_pass_of(tokens.size(1));
   for (const auto& layer : layers_) {
     const bool is_last = layer == layers_.back() && !context;
@@ -362,6 +242,7 @@ void initialise(BertPart& net) {
 BertModel::BertModel(const BertKind& kind, const BertOptions& given, const ModelContext& context)
     : kind_(kind),
       head_for_(given.head.value_or(encoder_head_for(context.data))),
+      packed_(is_packed(context.data)),
       num_heads_(given.num_heads),
       ranks_(context.tensor),
       attention_dropout_(given.attention_dropout.value_or(given.dropout)),
@@ -385,6 +266,7 @@ BertModel::BertModel(const BertKind& kind, const BertOptions& given, const Model
   }
   encoder_ = net_->register_module(
       kind.base, std::make_shared<BertEncoder>(kind, options, vocab, longest_, context.tensor));
+  if (packed_) encoder_->separate_texts();
   add_head(options, vocab, data);
   initialise(*net_);
 }
@@ -472,6 +354,10 @@ void BertModel::divide_sequences(ContextRanksPtr ranks) {
   if (span_) {
     throw Error(ExitCode::kRecipe, "'cp' and 'sp' do not support the head for a span",
                 "leave 'cp' and 'sp' out");
+  }
+  if (packed_) {
+    throw Error(ExitCode::kRecipe, "'cp' and 'sp' do not support packed texts of encoders",
+                "leave 'cp' and 'sp' out, or 'pack' of the data");
   }
   check_divides_sequences(*ranks, num_heads_, num_heads_, attention_dropout_);
   context_ = std::move(ranks);

@@ -22,6 +22,8 @@
 #include "models/layers/adapted_linear.h"
 #include "models/layers/context_parallel.h"
 #include "models/layers/input_spec.h"
+#include "models/layers/packed_texts.h"
+#include "models/layers/self_attention.h"
 #include "models/layers/tensor_parallel.h"
 #include "models/layers/token_positions.h"
 
@@ -31,26 +33,6 @@ namespace accel {
 inline int64_t first_position(const BertKind& kind, const BertOptions& options) {
   return kind.skips_pads ? options.pad + 1 : 0;
 }
-
-/// Declare the sizes of all kinds, with `segments` for kinds with token types, and the rest.
-Schema<BertOptions> bert_sizes(const BertKind& kind);
-Schema<BertOptions> with_bert_dropout(const BertKind& kind, Schema<BertOptions> schema);
-/// `pad` and its key in folders, of kinds that do without it otherwise.
-Schema<BertOptions> with_text_pad(Schema<BertOptions> schema);
-Auto<int64_t> text_pad_in(HfConfig& config);
-void write_text_pad(const BertOptions& options, nlohmann::json& config);
-
-/// The number of classes or labels of a folder with such a head.
-Auto<int64_t> bert_classes_in(const HfConfig& config);
-
-/// The config keys shared by BERT and RoBERTa.
-BertOptions bert_options_in(HfConfig& config);
-void write_bert_options(const BertOptions& options, nlohmann::json& config);
-
-/// Writes the sizes given by `shapes`, and the architecture of the head: prefix "Roberta" gives
-/// RobertaForMaskedLM, for instance.
-void write_bert_head(const BertKind& kind, const std::string& prefix, const WeightShapes& shapes,
-                     nlohmann::json& config);
 
 /// A module whose submodules are registered by its creator.
 using BertPart = torch::nn::Module;
@@ -97,18 +79,23 @@ class BertEncoder final : public torch::nn::Module {
   /// [batch, length, width]; the positions in `read` at least, or those of this rank of `context`:
   /// see dividing().
   at::Tensor forward(const Batch& batch, TokenPositions read, const ContextRanksPtr& context);
+  /// Segments of batches number texts, which attention separates; they are no token types.
+  void separate_texts() { packed_ = true; }
   const at::Tensor& word_embedding() const { return words_->weight; }
   DividedVocabulary vocabulary() const { return {ranks_.get(), words_->options.num_embeddings()}; }
   std::vector<Block*> chain() const { return block_chain(layers_); }
 
  private:
-  at::Tensor embedded(const Batch& batch, const ContextRanks* context);
-  at::Tensor positions_of(const at::Tensor& tokens) const;
+  /// `texts`: of packed texts, else undefined.
+  at::Tensor embedded(const Batch& batch, const BlockDiagonalMask& texts,
+                      const ContextRanks* context);
+  at::Tensor positions_of(const at::Tensor& tokens, const BlockDiagonalMask& texts) const;
   RelativePass relative_pass_of(int64_t length);
 
   TensorRanksPtr ranks_;
   std::optional<int64_t> pad_;  ///< the token whose embedding is not trained
   bool skips_pads_;
+  bool packed_ = false;  ///< see separate_texts()
   AdaptedEmbedding words_{nullptr}, positions_{nullptr}, segments_{nullptr};
   AdaptedLinear projection_{nullptr};
   torch::nn::Embedding relative_{nullptr};  ///< table of relative positions
@@ -125,6 +112,7 @@ class BertModel : public BatchModel,
                   public ContextParallel,
                   public TokenHead,
                   public BlockChain,
+                  public PacksTexts,
                   public InputSpec {
  public:
   at::Tensor forward_batch(const Batch& batch) override;
@@ -142,6 +130,7 @@ class BertModel : public BatchModel,
   const char* default_task() const override;
   void validate_input(const DataShape& data) const override {
     check_length(kind_.model, longest_, data);
+    check_texts(kind_.model, packed_, data);
   }
   TextOutput text_output() const override;
 
@@ -160,6 +149,7 @@ class BertModel : public BatchModel,
 
   const BertKind& kind_;
   EncoderHead head_for_;
+  bool packed_;  ///< built for packed texts
   int64_t num_heads_;
   std::shared_ptr<BertPart> net_ = std::make_shared<BertPart>();
   std::shared_ptr<BertEncoder> encoder_;

@@ -1,8 +1,10 @@
-// Options of BERT-style models, and the differences between their kinds.
+// Options of BERT-style models in recipes and configs, and the differences between their kinds.
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <string>
 
 #include "models/encoder_head.h"
 #include "models/hf/hf_family.h"
@@ -84,5 +86,25 @@ struct BertKind {
 inline constexpr auto kBertLabels = "classifier";
 /// That of the head for a span.
 inline constexpr auto kBertSpan = "qa_outputs";
+
+/// Declare the sizes of all kinds, with `segments` for kinds with token types, and the rest.
+Schema<BertOptions> bert_sizes(const BertKind& kind);
+Schema<BertOptions> with_bert_dropout(const BertKind& kind, Schema<BertOptions> schema);
+/// `pad` and its key in folders, of kinds that do without it otherwise.
+Schema<BertOptions> with_text_pad(Schema<BertOptions> schema);
+Auto<int64_t> text_pad_in(HfConfig& config);
+void write_text_pad(const BertOptions& options, nlohmann::json& config);
+
+/// The number of classes or labels of a folder with such a head.
+Auto<int64_t> bert_classes_in(const HfConfig& config);
+
+/// The config keys shared by BERT and RoBERTa.
+BertOptions bert_options_in(HfConfig& config);
+void write_bert_options(const BertOptions& options, nlohmann::json& config);
+
+/// Writes the sizes given by `shapes`, and the architecture of the head: prefix "Roberta" gives
+/// RobertaForMaskedLM, for instance.
+void write_bert_head(const BertKind& kind, const std::string& prefix, const WeightShapes& shapes,
+                     nlohmann::json& config);
 
 }  // namespace accel

@@ -11,6 +11,7 @@
 
 #include <cmath>
 
+#include "core/api/packed_sequences.h"
 #include "core/api/token_head.h"
 #include "core/base/error.h"
 #include "core/base/text.h"
@@ -18,6 +19,8 @@
 #include "models/layers/activation_checkpoint.h"
 #include "models/layers/adapted_embedding.h"
 #include "models/layers/attention_scores.h"
+#include "models/layers/packed_texts.h"
+#include "models/layers/self_attention.h"
 #include "models/layers/sizes.h"
 #include "models/layers/tensor_parallel.h"
 #include "models/llama_mlp.h"
@@ -42,8 +45,9 @@ class ModernNorm final : public torch::nn::Module {
   double epsilon_;
 };
 
-/// What layers with and without a window share in a pass: [length, head_dim] rotations, and a mask,
-/// bool [batch or 1, 1, length or 1, length], true for visible tokens; undefined: all are.
+/// What layers with and without a window share in a pass: rotations, [length, head_dim] or those of
+/// rows, and a mask, bool [batch or 1, 1, length or 1, length], true for visible tokens; undefined:
+/// all are.
 struct ModernPass {
   RopeTurns turns;
   at::Tensor mask;
@@ -154,8 +158,11 @@ class ModernEmbeddings final : public torch::nn::Module {
 
 class ModernEncoder final : public torch::nn::Module {
  public:
-  ModernEncoder(const ModernBertOptions& options, int64_t vocab, const TensorRanksPtr& ranks)
+  /// `packed`: see PacksTexts.
+  ModernEncoder(const ModernBertOptions& options, int64_t vocab, bool packed,
+                const TensorRanksPtr& ranks)
       : options_(options),
+        packed_(packed),
         rope_(options.rope, options.head_dim()),
         local_rope_(options.local_rope(), options.head_dim()) {
     embeddings_ =
@@ -171,8 +178,10 @@ class ModernEncoder final : public torch::nn::Module {
 
   /// [batch, length, hidden_size].
   at::Tensor forward(const Batch& batch) {
-    const ModernPass all = pass_of(batch, rope_, 0);
-    const ModernPass local = pass_of(batch, local_rope_, options_.local_attention / 2);
+    BlockDiagonalMask texts;
+    if (packed_ && batch.segments.defined()) texts = whole_text_mask(batch.segments);
+    const ModernPass all = pass_of(batch, texts, rope_, 0);
+    const ModernPass local = pass_of(batch, texts, local_rope_, options_.local_attention / 2);
     at::Tensor x =
         chain_input(*layers_.front(), [&] { return embeddings_->forward(batch.inputs); });
     for (size_t i = 0; i < layers_.size(); ++i) {
@@ -185,12 +194,19 @@ class ModernEncoder final : public torch::nn::Module {
   std::vector<Block*> chain() const { return block_chain(layers_); }
 
  private:
-  /// `reach`: tokens on each side that a token attends to; 0: all.
-  static ModernPass pass_of(const Batch& batch, const Rope& rope, int64_t reach) {
+  /// `texts`: of packed texts, else undefined; `reach`: tokens on each side that a token attends
+  /// to, 0: all.
+  static ModernPass pass_of(const Batch& batch, const BlockDiagonalMask& texts, const Rope& rope,
+                            int64_t reach) {
     const int64_t length = batch.inputs.size(1);
     const at::Tensor places = at::arange(length, batch.inputs.options());
-    ModernPass pass{rope.turns(0, length, length, batch.inputs.device()), {}};
-    if (batch.lengths.defined()) {
+    ModernPass pass;
+    if (texts.mask.defined()) {
+      pass = {rope.turns_of_rows(texts.positions), texts.mask};
+    } else {
+      pass.turns = rope.turns(0, length, length, batch.inputs.device());
+    }
+    if (!texts.mask.defined() && batch.lengths.defined()) {
       pass.mask = places.unsqueeze(0).lt(batch.lengths.unsqueeze(1)).unsqueeze(1).unsqueeze(1);
     }
     if (reach == 0 || reach >= length - 1) return pass;
@@ -202,6 +218,7 @@ class ModernEncoder final : public torch::nn::Module {
   }
 
   ModernBertOptions options_;
+  bool packed_;
   Rope rope_, local_rope_;
   std::shared_ptr<ModernEmbeddings> embeddings_;
   std::vector<std::shared_ptr<ModernLayer>> layers_;
@@ -230,6 +247,7 @@ class ModernBert final : public BatchModel,
                          public TensorParallel,
                          public TokenHead,
                          public BlockChain,
+                         public PacksTexts,
                          public InputSpec {
  public:
   static constexpr auto kName = "modernbert";
@@ -270,7 +288,10 @@ class ModernBert final : public BatchModel,
   }
   torch::nn::Module& module() override { return *net_; }
   const char* default_task() const override { return task_of(head_for_, classifier_task_); }
-  void validate_input(const DataShape& data) const override { check_length(kName, longest_, data); }
+  void validate_input(const DataShape& data) const override {
+    check_length(kName, longest_, data);
+    check_texts(kName, packed_, data);
+  }
   TextOutput text_output() const override { return text_output_of(head_for_); }
 
  private:
@@ -280,6 +301,7 @@ class ModernBert final : public BatchModel,
   ModernBertOptions options_;
   TensorRanksPtr ranks_;
   EncoderHead head_for_;
+  bool packed_;  ///< built for packed texts
   const char* classifier_task_;
   int64_t longest_;
   std::shared_ptr<torch::nn::Module> net_ = std::make_shared<torch::nn::Module>();
@@ -293,6 +315,7 @@ ModernBert::ModernBert(const ModernBertOptions& options, const ModelContext& con
     : options_(options),
       ranks_(context.tensor),
       head_for_(options.head.value_or(encoder_head_for(context.data))),
+      packed_(is_packed(context.data)),
       classifier_task_(classifier_task(options.problem_type, context.data)) {
   const DataShape& data = context.data;
   require_tokens(kName, data);
@@ -305,8 +328,15 @@ ModernBert::ModernBert(const ModernBertOptions& options, const ModelContext& con
                      *options.pad, vocab),
                 "set the tokenizer's padding token");
   }
-  encoder_ =
-      net_->register_module("model", std::make_shared<ModernEncoder>(options, vocab, ranks_));
+  if (packed_ && options.rope.depends_on_length()) {
+    throw Error(ExitCode::kRecipe,
+                text("the model '{}' does not support packed texts with rotary positions that "
+                     "depend on the length of a text",
+                     kName),
+                "leave out 'pack', or change 'rope.scaling'");
+  }
+  encoder_ = net_->register_module(
+      "model", std::make_shared<ModernEncoder>(options, vocab, packed_, ranks_));
   head_ = net_->register_module("head", std::make_shared<ModernHead>(options));
   if (head_for_ == EncoderHead::kTokens) {
     const auto decoder = net_->register_module("decoder", std::make_shared<torch::nn::Module>());

@@ -1,8 +1,11 @@
 // Masks tokens for masked language modeling.
 #include <algorithm>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "core/api/dataset.h"
+#include "core/api/packed_sequences.h"
 #include "core/api/targets.h"
 #include "core/base/error.h"
 #include "core/base/text.h"
@@ -26,7 +29,7 @@ class MaskTokens final : public Transform {
   static Schema<MaskTokensOptions> schema() {
     return Schema<MaskTokensOptions>()
         .field("share", &MaskTokensOptions::share,
-               "Chance that a token is to be guessed; of each sample one is at least.",
+               "Chance that a token is to be guessed; of each text one is at least.",
                between(0.0, 1.0))
         .field("mask", &MaskTokensOptions::mask,
                "Fraction of these that is replaced by the tokenizer's mask token.",
@@ -68,6 +71,34 @@ class MaskTokens final : public Transform {
     const auto tokens = input.mutable_as<int64_t>();
     const auto wanted = target.mutable_as<int64_t>();
     std::fill(wanted.begin(), wanted.end(), kIgnoredTarget);
+    for (size_t first = 0, end = 0; first < tokens.size(); first = end) {
+      end = end_of_text(sample.segments, first, tokens.size());
+      hide_some(tokens.subspan(first, end - first), wanted.subspan(first, end - first), rng);
+    }
+    sample.input = std::move(input);
+    sample.target = std::move(target);
+    return sample;
+  }
+
+  DataShape shape() const override { return shape_; }
+
+ private:
+  bool is_special(int64_t token) const {
+    const auto& special = shape_.special_tokens;
+    return std::find(special.begin(), special.end(), token) != special.end();
+  }
+
+  /// Of packed texts, where the one that begins at `first` ends.
+  size_t end_of_text(const Array& segments, size_t first, size_t size) const {
+    if (!is_packed(shape_)) return size;
+    const auto numbers = segments.as<int64_t>();
+    size_t end = first + 1;
+    while (end < size && numbers[end] == numbers[first]) ++end;
+    return end;
+  }
+
+  /// In one text.
+  void hide_some(std::span<int64_t> tokens, std::span<int64_t> wanted, SampleRng& rng) const {
     std::vector<size_t> others;
     for (size_t i = 0; i < tokens.size(); ++i) {
       if (is_special(tokens[i])) continue;
@@ -82,17 +113,6 @@ class MaskTokens final : public Transform {
       const size_t i = others[rng.below(others.size())];
       hide(tokens[i], wanted[i], rng);
     }
-    sample.input = std::move(input);
-    sample.target = std::move(target);
-    return sample;
-  }
-
-  DataShape shape() const override { return shape_; }
-
- private:
-  bool is_special(int64_t token) const {
-    const auto& special = shape_.special_tokens;
-    return std::find(special.begin(), special.end(), token) != special.end();
   }
 
   void hide(int64_t& token, int64_t& wanted, SampleRng& rng) const {

@@ -1,8 +1,10 @@
 #include "models/layers/input_spec.h"
 
 #include "core/api/model.h"
+#include "core/api/packed_sequences.h"
 #include "core/base/error.h"
 #include "core/base/text.h"
+#include "models/layers/packed_texts.h"
 
 namespace accel {
 
@@ -30,6 +32,19 @@ void check_one_shape(const char* model, const Shape& only, const DataShape& data
               text("the model '{}' is built for samples {}, but a sample of the data is {}", model,
                    to_string(only), to_string(data.input)),
               "add a transform that makes both alike, such as 'resize'");
+}
+
+void check_texts(const char* model, bool packed, const DataShape& data) {
+  if (data.segments == 0 || is_packed(data) == packed) return;
+  if (packed) {
+    throw Error(
+        ExitCode::kRecipe,
+        text("the model '{}' is built for packed texts, but a sample of the data is a pair", model),
+        "use data of single texts");
+  }
+  throw Error(ExitCode::kRecipe,
+              text("the model '{}' is not built for packed texts, but the data is packed", model),
+              "leave 'pack' out of the data");
 }
 
 }  // namespace accel

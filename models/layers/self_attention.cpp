@@ -21,10 +21,14 @@ at::Tensor text_starts(const at::Tensor& segments) {
 }
 
 BlockDiagonalMask block_diagonal_mask(const at::Tensor& segments) {
+  const BlockDiagonalMask whole = whole_text_mask(segments);
+  return {whole.positions, whole.mask.tril()};
+}
+
+BlockDiagonalMask whole_text_mask(const at::Tensor& segments) {
   const at::Tensor starts = text_starts(segments);
   const at::Tensor places = at::arange(segments.size(1), segments.options()).expand_as(segments);
-  const at::Tensor same = starts.unsqueeze(2).eq(starts.unsqueeze(1));
-  return {places.sub(starts), same.tril().unsqueeze(1)};
+  return {places.sub(starts), starts.unsqueeze(2).eq(starts.unsqueeze(1)).unsqueeze(1)};
 }
 
 namespace {

@@ -19,6 +19,8 @@ at::Tensor text_starts(const at::Tensor& segments);
 
 /// By text_starts().
 BlockDiagonalMask block_diagonal_mask(const at::Tensor& segments);
+/// The same without a causal mask, for encoders.
+BlockDiagonalMask whole_text_mask(const at::Tensor& segments);
 
 /// Scaled dot-product attention (Vaswani et al. 2017, arXiv:1706.03762, section 3.2); holds
 /// references to its layers.

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "checkpoint/writer.h"
+#include "core/api/packed_sequences.h"
 #include "core/api/sequence_pairs.h"
 #include "core/api/target_sequences.h"
 #include "data/loader/host_batch.h"
@@ -146,7 +147,9 @@ std::unique_ptr<Job> build_fake_job(RecipeOptions recipe, const Node& resolved,
                                     const Registry& registry, const DataSchema& data,
                                     std::shared_ptr<Communicator> group) {
   const DatasetParts& eval = recipe.data.split.eval ? recipe.data.train : recipe.data.eval;
-  recipe.data.eval = shape_data(eval, data.shape, data.eval_samples);
+  DataShape of_eval = data.shape;
+  if (is_packed(of_eval)) of_eval.segments = 0;  // eval data need not be packed
+  recipe.data.eval = shape_data(eval, of_eval, data.eval_samples);
   recipe.data.train = shape_data(recipe.data.train, data.shape, data.train_samples);
   recipe.data.split = {};
   recipe.data.transform.clear();

@@ -44,6 +44,7 @@ def steps(build, scratch):
     yield "CLIP of transformers", [python, HERE / "check_clip.py", build / "accel-run"]
     yield "answers to questions", [python, HERE / "check_question_answering.py", build / "accel-run"]
     yield "words with tags", [python, HERE / "check_tagged_words.py", build / "accel-run"]
+    yield "packed texts of encoders", [python, HERE / "check_packed_texts.py", build / "accel-run"]
     yield "PyTorch still gives the exported programs' numbers", [python, HERE / "make_golden_exported.py", "--check"]
     yield "exported models", [python, HERE / "check_exported.py", build / "accel-run"]
     yield "compiled models", [python, HERE / "check_compiled.py", build / "accel-run"]

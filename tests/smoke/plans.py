@@ -157,9 +157,13 @@ def main():
         check_patterns(scratch)
         check_too_large(scratch)
         check_planned_run(scratch)
-        masked = Path(__file__).resolve().parents[2] / "recipes/tiny/reviews_masked.yaml"
-        code, out, errors = tell(scratch, "plan", masked)
+        tiny = Path(__file__).resolve().parents[2] / "recipes/tiny"
+        code, out, errors = tell(scratch, "plan", tiny / "reviews_masked.yaml")
         check(code == 0 and "  model      roberta, " in out, f"hidden tokens: {code} {out} {errors}")
+        code, out, errors = tell(scratch, "plan", tiny / "reviews_packed.yaml")
+        check(code == 0 and re.search(r"': 200 texts packed into \d+ samples of up to 64 tokens, \d+ % full\n", out), f"{code} {out} {errors}")
+        code, out, errors = tell(scratch, "plan", tiny / "numbers_packed.yaml")
+        check(code == 0, f"eval data that is not packed: {errors}")
         write_model(scratch.path / "model")
         code, out, errors = tell(scratch, "estimate-memory", "model")
         check(code == 0 and out == ESTIMATE, f"{code} {out} {errors}")

@@ -11,6 +11,7 @@
 #include "models/layers/input_spec.h"
 #include "models/layers/module_state.h"
 #include "models/layers/packed_pairs.h"
+#include "models/layers/packed_texts.h"
 #include "models/lora/lora.h"
 #include "models/lora/lora_folder.h"
 #include "train/tasks/generates_targets.h"
@@ -194,6 +195,24 @@ void check_precomputed_reference(const Job& job) {
   }
 }
 
+/// Encoder-decoders pack pairs, encoders texts with an output for each token, and decoders texts of
+/// which they predict the next tokens.
+void check_packed(const Job& job) {
+  if (!is_packed(job.data)) return;
+  const TextOutput output = text_output(*job.model);
+  const bool encodes = output == TextOutput::kHiddenToken || output == TextOutput::kLabels;
+  const Model* const model = job.model.get();
+  const bool packs = has_target_sequences(job.data)
+                         ? dynamic_cast<const PacksPairs*>(model) != nullptr
+                     : encodes ? dynamic_cast<const PacksTexts*>(model) != nullptr
+                               : dynamic_cast<const PackedSequences*>(model) != nullptr;
+  if (packs) return;
+  refuse_at(job, "data",
+            text("the model '{}' does not support packed sequences", job.recipe.model.type),
+            encodes ? "leave out 'pack', or use an encoder such as 'bert' or 'modernbert'"
+                    : "leave out 'pack', or use a model such as 'gpt' or 'llama'");
+}
+
 }  // namespace
 
 void check_task_fits(const Job& job) {
@@ -212,14 +231,7 @@ void check_task_fits(const Job& job) {
                    prediction_text(demand->output), job.recipe.model.type, prediction_text(given)),
               text("with these options its task is '{}'", job.model->default_task()));
   }
-  const bool packs = has_target_sequences(job.data)
-                         ? dynamic_cast<const PacksPairs*>(job.model.get()) != nullptr
-                         : dynamic_cast<const PackedSequences*>(job.model.get()) != nullptr;
-  if (is_packed(job.data) && !packs) {
-    refuse_at(job, "data",
-              text("the model '{}' does not support packed sequences", job.recipe.model.type),
-              "leave out 'pack', or use a model such as 'gpt' or 'llama'");
-  }
+  check_packed(job);
   check_hidden_tokens(job);
 }
 

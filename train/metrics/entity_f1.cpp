@@ -1,4 +1,6 @@
 // Precision, recall and F1 of whole named entities, as seqeval.
+#include <ATen/ops/zeros_like.h>
+
 #include <algorithm>
 #include <array>
 #include <tuple>
@@ -80,7 +82,11 @@ class EntityF1 final : public Metric {
 
   void update(const EvalStep& step) override {
     const at::Tensor choices = step.output.cpu(), targets = step.batch.targets.cpu();
-    for (int64_t row = 0; row < targets.size(0); ++row) count(choices[row], targets[row]);
+    const at::Tensor& segments = step.batch.segments;
+    const at::Tensor texts = segments.defined() ? segments.cpu() : at::zeros_like(targets);
+    for (int64_t row = 0; row < targets.size(0); ++row) {
+      count(choices[row], targets[row], texts[row]);
+    }
   }
 
   std::vector<double>& sums() override { return sums_; }
@@ -103,12 +109,19 @@ class EntityF1 final : public Metric {
 
   const EntityTag* tag_of(int64_t label) const { return &tags_.at(static_cast<size_t>(label)); }
 
-  /// Adds one row of labels, int64 and contiguous, without masked positions.
-  void count(const at::Tensor& choices, const at::Tensor& targets) {
+  /// Adds one row of labels, int64 and contiguous, without masked positions. Entities end with
+  /// their text, of which `texts` is the number.
+  void count(const at::Tensor& choices, const at::Tensor& targets, const at::Tensor& texts) {
+    static const EntityTag kBetween;
     const int64_t* choice = choices.const_data_ptr<int64_t>();
     const int64_t* target = targets.const_data_ptr<int64_t>();
+    const int64_t* text = texts.const_data_ptr<int64_t>();
     std::vector<const EntityTag*> chosen, actual;
     for (int64_t i = 0; i < targets.size(0); ++i) {
+      if (i > 0 && text[i] != text[i - 1]) {
+        chosen.push_back(&kBetween);
+        actual.push_back(&kBetween);
+      }
       if (target[i] == kIgnoredTarget) continue;
       chosen.push_back(tag_of(choice[i]));
       actual.push_back(tag_of(target[i]));

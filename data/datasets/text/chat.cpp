@@ -5,7 +5,6 @@
 #include <optional>
 #include <string>
 
-#include "core/api/packed_sequences.h"
 #include "core/api/targets.h"
 #include "core/base/error.h"
 #include "core/base/format_error.h"
@@ -61,6 +60,7 @@ class Chat final : public ChatFile {
     if (options.pack) {
       packing_.emplace(sequences().size(), max_length(),
                        [this](int64_t i) { return sequences().length(i); });
+      packing_->say_summary(path(), max_length());
     }
     Fingerprint print = content_digest(source);
     print.add(static_cast<int64_t>(options.answers))
@@ -75,39 +75,19 @@ class Chat final : public ChatFile {
 
   Sample sample(int64_t index) const override {
     if (!packing_) return conversation(index);
-    Sample packed = {Array(DType::kI64, {length(index)}), Array(DType::kI64, {length(index)}),
-                     Array(DType::kI64, {length(index)})};
-    size_t at = 0;
-    int64_t number = 0;
-    for (const int64_t member : packing_->members(index)) {
-      const Sample sample = conversation(member);
-      const auto tokens = sample.input.as<int64_t>(), targets = sample.target.as<int64_t>();
-      const auto place = [&](Array& whole) {
-        return whole.mutable_as<int64_t>().subspan(at, tokens.size());
-      };
-      std::copy(tokens.begin(), tokens.end(), place(packed.input).begin());
-      std::copy(targets.begin(), targets.end(), place(packed.target).begin());
-      const auto segments = place(packed.segments);
-      std::fill(segments.begin(), segments.end(), ++number);
-      at += tokens.size();
-    }
-    return packed;
+    return joined_texts(packing_->members(index),
+                        [this](int64_t member) { return conversation(member); });
   }
 
   DataShape shape() const override {
     DataShape shape = token_shape();
-    // More than kMostSegmentsOfOneText, so that the samples are not read as text pairs.
-    if (packing_) shape.segments = std::max(max_length(), kMostSegmentsOfOneText) + 1;
+    if (packing_) shape.segments = packed_segments(max_length());
     return shape;
   }
 
   std::vector<uint64_t> row_keys(const std::string& column) const override {
-    if (!packing_) return ChatFile::row_keys(column);
-    throw Error(ExitCode::kRecipe,
-                accel::text("'group' keeps rows with one '{}' together, but 'pack' puts several "
-                            "conversations into a sample",
-                            column),
-                "leave out 'pack' or 'group', or name a file of eval data");
+    if (packing_) refuse_packed_groups(column, "conversations");
+    return ChatFile::row_keys(column);
   }
   int64_t length(int64_t index) const override {
     if (!packing_) return ChatFile::length(index);

@@ -119,6 +119,7 @@ class Conll final : public TaggedWords {
  private:
   Conll(const ConllOptions& options, bool with_tags, const SharedBytes& file)
       : TaggedWords(options, {options.path.text,
+                              with_tags,
                               file.view,
                               {std::to_string(options.word_column),
                                std::to_string(options.tag_column), options.comment},

@@ -58,14 +58,26 @@ TaggedWords::TaggedWords(const TaggedWordOptions& options, const TaggedFile& fil
             .padding = Padding{.input = tokenizer->special().pad.value_or(0),
                                .multiple = options.pad_to_multiple_of}};
   describe_tokens(*tokenizer, shape_);
+  if (options.pack && file.with_tags) {
+    packing_.emplace(sequences_.size(), cut.max_length,
+                     [this](int64_t i) { return sequences_.length(i); });
+    packing_->say_summary(file.path, cut.max_length);
+    shape_.segments = packed_segments(cut.max_length);
+  }
   Fingerprint print;
   print.add_content(file.content).add(tokenizer->digest());
   for (const std::string& column : file.columns) print.add(column);
-  fingerprint_ =
-      print.add(cut.max_length).add(static_cast<int64_t>(cut.strategy)).add(cut.from_left).text();
+  print.add(cut.max_length).add(static_cast<int64_t>(cut.strategy)).add(cut.from_left);
+  fingerprint_ = packing_ ? print.add("packed").text() : print.text();
 }
 
 Sample TaggedWords::sample(int64_t index) const {
+  if (!packing_) return text_sample(index);
+  return joined_texts(packing_->members(index),
+                      [this](int64_t member) { return text_sample(member); });
+}
+
+Sample TaggedWords::text_sample(int64_t index) const {
   Sample sample = sequences_.sample(index);
   sample.target = std::exchange(sample.segments, {});
   return sample;

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -22,6 +23,7 @@ struct TaggedWordOptions {
   InputPath tokenizer;
   Auto<int64_t> max_length = {};
   int64_t pad_to_multiple_of = 1;
+  bool pack = false;
 };
 
 /// Adds TaggedWordOptions, a base of `Options`, to a schema.
@@ -40,7 +42,11 @@ Schema<Options> with_tagged_words(Schema<Options> schema) {
              if_given<Auto>(at_least<int64_t>(1)))
       .field("pad_to_multiple_of", static_cast<int64_t Options::*>(&Options::pad_to_multiple_of),
              "Micro-batches are filled to their longest text, rounded up to a multiple of this.",
-             at_least<int64_t>(1));
+             at_least<int64_t>(1))
+      .field("pack", static_cast<bool Options::*>(&Options::pack),
+             "Packs several texts into a sample of up to max_length tokens, for encoders, which "
+             "separate them in attention. Prediction does not pack.")
+      .hint_for({"packing", "sample_packing"});
 }
 
 /// The words of a sentence and their tags.
@@ -54,6 +60,7 @@ using UseTaggedText = std::function<void(const TaggedText&)>;
 /// A file of tagged texts.
 struct TaggedFile {
   std::string path;
+  bool with_tags;  ///< false: for prediction
   std::span<const std::byte> content;
   std::vector<std::string> columns;  ///< of words and tags, for the fingerprint
   /// Calls its argument with each text in order. Converts its FormatError, and that of the file,
@@ -64,7 +71,7 @@ struct TaggedFile {
 /// Immutable. The first token of a word has its tag as target, the others kIgnoredTarget.
 class TaggedWords : public Dataset {
  public:
-  int64_t size() const override { return sequences_.size(); }
+  int64_t size() const override { return packing_ ? packing_->size() : sequences_.size(); }
   Sample sample(int64_t index) const override;
   DataShape shape() const override { return shape_; }
   std::string fingerprint() const override { return fingerprint_; }
@@ -73,11 +80,16 @@ class TaggedWords : public Dataset {
   /// Reads the file twice if the options have no labels: they are found first.
   TaggedWords(const TaggedWordOptions& options, const TaggedFile& file);
 
+  bool is_packed() const { return packing_.has_value(); }
+
  private:
+  /// Of one text.
+  Sample text_sample(int64_t index) const;
   static LabelMap labels_of(const TaggedWordOptions& options, const TaggedFile& file);
   void read(const TaggedFile& file, const LabelMap& labels, const WordEncoder& encoder);
 
-  TokenSequences sequences_;  // its segments hold the targets
+  TokenSequences sequences_;        // its segments hold the targets
+  std::optional<Packing> packing_;  // none: a text per sample
   DataShape shape_;
   std::string fingerprint_;
 };

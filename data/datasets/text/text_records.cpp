@@ -38,9 +38,11 @@ bool is_missing_label(std::string_view label, const std::string& format) {
   return (format == "parquet" || format == "arrow") && label == "nan";
 }
 
-/// Without targets if the context does not request them.
+/// Without targets, and a text per sample, if the context does not request them.
 TextRecordOptions for_context(TextRecordOptions options, const DatasetContext& context) {
-  if (!context.targets) options.target.names.clear();
+  if (context.targets) return options;
+  options.target.names.clear();
+  options.pack = false;
   return options;
 }
 
@@ -53,6 +55,21 @@ TextRecordOptions for_context(TextRecordOptions options, const DatasetContext& c
 }
 
 }  // namespace
+
+void check_packed_texts(const TextRecordOptions& options, const Node& node, Reading& reading) {
+  if (!options.pack) return;
+  const Span& where = node.find("pack")->where;
+  if (!options.target.empty()) {
+    reading.problems.error(where,
+                           "'pack' is for tasks with an output for each token, and 'target' is of "
+                           "a whole text",
+                           "leave one of them out");
+  }
+  if (options.text.size() != 1) {
+    reading.problems.error(where, "'pack' is for samples of one text",
+                           "name one column in 'text', or leave 'pack' out");
+  }
+}
 
 TextRecords::TextRecords(TextRecordOptions options, const DatasetContext& context,
                          std::unique_ptr<RecordSource> source)
@@ -85,12 +102,34 @@ TextRecords::TextRecords(TextRecordOptions options, const DatasetContext& contex
                              .labels_found = names.is_found()});
   if (width_) shape_.target = {static_cast<int64_t>(*width_)};
   if (options_.target.empty()) shape_.target = shape_.input;
+  if (options_.pack) pack();
   Fingerprint print;
   for (const FileContent& part : source_->contents()) print.add_content(part.bytes);
-  fingerprint_ = print.add(texts_.identity()).add(options_.target.text()).text();
+  print.add(texts_.identity()).add(options_.target.text());
+  fingerprint_ = packing_ ? print.add("packed").text() : print.text();
+}
+
+void TextRecords::pack() {
+  const int64_t most = shape_.input.front();
+  packing_.emplace(texts_.size(), most, [this](int64_t i) { return texts_.length(i); });
+  packing_->say_summary(options_.path.text, most);
+  shape_.segments = packed_segments(most);
+}
+
+int64_t TextRecords::length(int64_t index) const {
+  if (!packing_) return texts_.length(index);
+  int64_t sum = 0;
+  for (const int64_t member : packing_->members(index)) sum += texts_.length(member);
+  return sum;
 }
 
 Sample TextRecords::sample(int64_t index) const {
+  if (!packing_) return text_sample(index);
+  return joined_texts(packing_->members(index),
+                      [this](int64_t member) { return text_sample(member); });
+}
+
+Sample TextRecords::text_sample(int64_t index) const {
   Sample sample = texts_.sample(index);
   sample.target = targets_.empty() ? following(sample.input) : row_of(targets_, texts_.row(index));
   return sample;
@@ -165,12 +204,20 @@ auto TextRecords::of_column(const std::string& column, const Make& make) const {
 }
 
 std::vector<uint64_t> TextRecords::row_keys(const std::string& column) const {
+  if (packing_) refuse_packed_groups(column, "texts");
   return of_column(column, [](const RecordReader&, std::string_view value) {
     return Fingerprint().add(value).value();
   });
 }
 
 std::vector<double> TextRecords::row_numbers(const std::string& column) const {
+  if (packing_) {
+    throw Error(ExitCode::kRecipe,
+                accel::text("'curriculum' orders rows by '{}', but 'pack' puts several texts into "
+                            "a sample",
+                            column),
+                "leave out 'pack' or 'curriculum'");
+  }
   return of_column(column, [&](const RecordReader& reader, std::string_view value) {
     const std::optional<double> number = parse_field_number(value, '.');
     if (!number) refuse(reader, column, value, "not a number");

@@ -30,8 +30,12 @@ struct TextRecordOptions : TextColumnOptions {
   TargetColumns target;
   TargetType target_type = TargetType::kClasses;
   std::vector<std::string> labels;
+  bool pack = false;
   OnBadSample on_bad_sample;
 };
+
+/// Reports `pack` of samples that cannot be packed.
+void check_packed_texts(const TextRecordOptions& options, const Node& node, Reading& reading);
 
 /// Adds TextRecordOptions without the path, a base of `Options`, to a schema.
 template <class Options>
@@ -46,7 +50,13 @@ Schema<Options> with_record_columns(Schema<Options> schema) {
           .field("labels", static_cast<std::vector<std::string> Options::*>(&Options::labels),
                  "Class labels in the order of their numbers; empty: the labels found, sorted. "
                  "Labels that are integers from 0 are their own numbers.")
+          .field("pack", static_cast<bool Options::*>(&Options::pack),
+                 "Packs several texts into a sample of up to max_length tokens, for the tasks "
+                 "masked_lm and causal_lm. The model separates them in attention. Prediction does "
+                 "not pack.")
+          .hint_for({"packing", "sample_packing"})
           .check([](const Options& options, const Node& node, Reading& reading) {
+            check_packed_texts(options, node, reading);
             check_target(options.target, options.target_type, node, reading);
             check_text_has_no_target(options.text, options.target, node, reading);
           })));
@@ -95,12 +105,12 @@ class TextRecords : public Dataset,
   TextRecords(TextRecordOptions options, const DatasetContext& context,
               std::unique_ptr<RecordSource> source);
 
-  int64_t size() const override { return texts_.size(); }
+  int64_t size() const override { return packing_ ? packing_->size() : texts_.size(); }
   Sample sample(int64_t index) const override;
   DataShape shape() const override { return shape_; }
   std::string fingerprint() const override { return fingerprint_; }
   int64_t left_out() const override { return bad_.count(); }
-  int64_t length(int64_t index) const override { return texts_.length(index); }
+  int64_t length(int64_t index) const override;
   int64_t class_of(int64_t index) const override {
     return classes_[static_cast<size_t>(texts_.row(index))];
   }
@@ -110,6 +120,9 @@ class TextRecords : public Dataset,
  private:
   using Fields = std::vector<std::string_view>;
 
+  /// Of one record.
+  Sample text_sample(int64_t index) const;
+  void pack();
   int64_t rows() const;
   std::vector<std::string> wanted() const;
   /// For each sample what `make` gives for the value in `column`.
@@ -131,10 +144,11 @@ class TextRecords : public Dataset,
   BadSamples bad_;
   TextColumns texts_;
   std::vector<int64_t> classes_;
-  std::vector<float> numbers_;     ///< `width_` of each row
-  std::optional<size_t> width_;    ///< of a list of numbers or labels; none: one number
-  std::vector<int64_t> accepted_;  ///< number of each record among all, if records may be skipped
-  Array targets_;                  ///< i64 [rows()], or f32 [rows()] or [rows(), width_], or empty
+  std::vector<float> numbers_;      ///< `width_` of each row
+  std::optional<size_t> width_;     ///< of a list of numbers or labels; none: one number
+  std::vector<int64_t> accepted_;   ///< number of each record among all, if records may be skipped
+  Array targets_;                   ///< i64 [rows()], or f32 [rows()] or [rows(), width_], or empty
+  std::optional<Packing> packing_;  ///< of texts_; none: one per sample
   DataShape shape_;
   std::string fingerprint_;
 };

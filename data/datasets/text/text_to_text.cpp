@@ -98,10 +98,7 @@ class TextToText final : public Dataset, public SkipsSamples, public KnowsLength
   }
   DataShape shape() const override {
     DataShape shape = sources_.described({.target = {options_.max_target_length, 0}});
-    // More than kMostSegmentsOfOneText, so that the samples are not read as text pairs.
-    if (packing_) {
-      shape.segments = std::max(options_.max_source_length, kMostSegmentsOfOneText) + 1;
-    }
+    if (packing_) shape.segments = packed_segments(options_.max_source_length);
     return shape;
   }
   std::string fingerprint() const override { return fingerprint_; }
@@ -143,6 +140,7 @@ class TextToText final : public Dataset, public SkipsSamples, public KnowsLength
                        const PairLength tokens = length_of(i);
                        return PairLength{tokens.first, tokens.second + 1};
                      });
+    packing_->say_summary(options_.path.text, options_.max_source_length);
   }
 
   TextToTextOptions options_;
@@ -214,13 +212,7 @@ void TextToText::pair_up() {
 }
 
 std::vector<uint64_t> TextToText::row_keys(const std::string& column) const {
-  if (packing_) {
-    throw Error(ExitCode::kRecipe,
-                accel::text("'group' keeps rows with one '{}' together, but 'pack' puts several "
-                            "pairs into a sample",
-                            column),
-                "leave out 'pack' or 'group', or name a file of eval data");
-  }
+  if (packing_) refuse_packed_groups(column, "pairs");
   std::vector<std::string> wanted = column_names();
   wanted.push_back(column);
   const std::unique_ptr<RecordReader> reader = records_->open(wanted);

@@ -125,6 +125,7 @@ class TokenClassification final : public TaggedWords, public RowKeys {
       : TokenClassification(options, context.targets, map_file(options.path.text)) {}
 
   std::vector<uint64_t> row_keys(const std::string& column) const override {
+    if (is_packed()) refuse_packed_groups(column, "texts");
     if (is_arrow_file(path_))
       return column_keys({.location = {path_}, .streaming = {}, .choice = {}}, column);
     return json_row_keys(path_, column);
@@ -138,10 +139,11 @@ class TokenClassification final : public TaggedWords, public RowKeys {
                             const SharedBytes& file) {
     if (!with_tags) options.tags.clear();
     if (is_arrow_file(options.path.text)) return columns_of(options, file);
-    return {
-        options.path.text, file.view, {options.words, options.tags}, [&](const UseTaggedText& use) {
-          each_tagged_line(as_text(file.view), options, use);
-        }};
+    return {options.path.text,
+            with_tags,
+            file.view,
+            {options.words, options.tags},
+            [&](const UseTaggedText& use) { each_tagged_line(as_text(file.view), options, use); }};
   }
 
   static TaggedFile columns_of(TokenClassificationOptions& options, const SharedBytes& file) {
@@ -150,6 +152,7 @@ class TokenClassification final : public TaggedWords, public RowKeys {
       options.labels = columns->tag_names(options.tags);
     }
     return {options.path.text,
+            !options.tags.empty(),
             file.view,
             {options.words, options.tags},
             [&options, columns](const UseTaggedText& use) { columns->each(options, use); }};

@@ -4,6 +4,11 @@
 #include <memory>
 #include <utility>
 
+#include "core/api/packed_sequences.h"
+#include "core/base/error.h"
+#include "core/base/log.h"
+#include "core/base/text.h"
+
 namespace accel {
 namespace {
 
@@ -82,6 +87,7 @@ Packing::Packing(int64_t count, PairLength most, const std::function<PairLength(
   std::vector<int64_t> sample_of(static_cast<size_t>(count)), sizes;
   for (int64_t i = 0; i < count; ++i) {
     const PairLength tokens = length(i);
+    tokens_ += tokens.first;
     auto place = std::find_if(open.begin(), open.end(), [&](const OpenSample& sample) {
       return sample.room.first >= tokens.first && sample.room.second >= tokens.second;
     });
@@ -113,6 +119,39 @@ std::span<const int64_t> Packing::members(int64_t sample) const {
   const int64_t first = number == 0 ? 0 : ends_[number - 1];
   return std::span(members_).subspan(static_cast<size_t>(first),
                                      static_cast<size_t>(ends_[number] - first));
+}
+
+void Packing::say_summary(const std::string& path, int64_t most) const {
+  const int64_t room = std::max<int64_t>(size() * most, 1);
+  say(text("'{}': {} texts packed into {} samples of up to {} tokens, {} % full", path,
+           members_.size(), size(), most, (tokens_ * 100 + room / 2) / room));
+}
+
+Sample joined_texts(std::span<const int64_t> members, const std::function<Sample(int64_t)>& text) {
+  std::vector<int64_t> input, target, segments;
+  for (size_t i = 0; i < members.size(); ++i) {
+    const Sample one = text(members[i]);
+    const auto tokens = one.input.as<int64_t>(), wanted = one.target.as<int64_t>();
+    input.insert(input.end(), tokens.begin(), tokens.end());
+    target.insert(target.end(), wanted.begin(), wanted.end());
+    segments.resize(input.size(), static_cast<int64_t>(i) + 1);
+  }
+  const auto array = [](const std::vector<int64_t>& values) {
+    return Array::of<int64_t>(DType::kI64, {static_cast<int64_t>(values.size())}, values);
+  };
+  return {array(input), array(target), array(segments)};
+}
+
+int64_t packed_segments(int64_t most) {
+  return std::max(most, kMostSegmentsOfOneText) + 1;
+}
+
+void refuse_packed_groups(const std::string& column, const std::string& texts) {
+  throw Error(
+      ExitCode::kRecipe,
+      text("'group' keeps rows with one '{}' together, but 'pack' puts several {} into a sample",
+           column, texts),
+      "leave out 'pack' or 'group', or name a file of eval data");
 }
 
 }  // namespace accel

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "core/api/dataset.h"
@@ -75,10 +76,25 @@ class Packing {
   int64_t size() const { return static_cast<int64_t>(ends_.size()); }
   /// The sequences of a sample, in ascending order.
   std::span<const int64_t> members(int64_t sample) const;
+  /// Says how many samples of up to `most` tokens those of the file `path` are, and how full.
+  void say_summary(const std::string& path, int64_t most) const;
 
  private:
   std::vector<int64_t> ends_;  ///< per sample, index into members_
   std::vector<int64_t> members_;
+  int64_t tokens_ = 0;  ///< of all sequences, of pairs the first ones
 };
+
+/// A packed sample: inputs and targets of `members`, one after the other, with segments that number
+/// them from 1. `text` returns one of them; its target has the length of its input.
+Sample joined_texts(std::span<const int64_t> members, const std::function<Sample(int64_t)>& text);
+
+/// Number of segment ids of samples of up to `most` tokens with packed texts, by which is_packed()
+/// tells them from text pairs.
+int64_t packed_segments(int64_t most);
+
+/// Throws Error (kRecipe): rows of packed samples cannot be kept together. `column`: of the option
+/// 'group'; `texts`: "conversations".
+[[noreturn]] void refuse_packed_groups(const std::string& column, const std::string& texts);
 
 }  // namespace accel

@@ -170,6 +170,13 @@ TEST(DecodersTest, WhatTheyCannotDoIsRefused) {
             "'pp' does not support deberta");
   EXPECT_EQ(refusal([&] { dynamic_cast<ContextParallel&>(*deberta).divide_sequences(nullptr); }),
             "'cp' and 'sp' do not support deberta");
+  ModelContext rows = texts({});
+  rows.data.segments = 65;
+  rows.data.target = rows.data.input;
+  const auto packed =
+      build<Model>("{type: bert, num_layers: 1, hidden_size: 16, num_heads: 2}", rows);
+  EXPECT_EQ(refusal([&] { dynamic_cast<ContextParallel&>(*packed).divide_sequences(nullptr); }),
+            "'cp' and 'sp' do not support packed texts of encoders");
   const auto opt = made(kOpt);
   EXPECT_EQ(refusal([&] { dynamic_cast<TensorParallel&>(*opt).tensor_plan(3); }),
             "'tp' 3 does not divide the model's 'num_heads' 2");

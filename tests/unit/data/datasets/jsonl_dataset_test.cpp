@@ -2,9 +2,12 @@
 #include <gtest/gtest.h>
 
 #include "core/api/dataset.h"
+#include "core/api/packed_sequences.h"
+#include "core/api/row_values.h"
 #include "core/api/targets.h"
 #include "core/base/error.h"
 #include "data/loader/curriculum.h"
+#include "data/loader/epoch_order.h"
 #include "tests/unit/build_component.h"
 #include "tests/unit/data/small_tokenizer.h"
 #include "tests/unit/formats/temp_folder.h"
@@ -40,6 +43,40 @@ TEST_F(JsonlDatasetTest, LinesKnowTheNumbersOfAField) {
   const auto words = dataset("{\"text\": \"good\", \"grade\": \"hard\"}\n", "");
   EXPECT_EQ(complaint([&] { dynamic_cast<const RowNumbers&>(*words).row_numbers("grade"); }),
             path_ + ":1: field 'grade' holds 'hard', not a number");
+}
+
+constexpr auto kThree =
+    "{\"text\": \"good film\", \"grade\": 1}\n{\"text\": \"films bad bad\", \"grade\": 2}\n"
+    "{\"text\": \"bad\", \"grade\": 3}\n";
+
+TEST_F(JsonlDatasetTest, PackedTextsAreNumberedAndEndWithoutATarget) {
+  testing::internal::CaptureStdout();
+  const auto data = dataset(kThree, "pack: true, max_length: 8");
+  EXPECT_EQ(testing::internal::GetCapturedStdout(),
+            "'" + path_ + "': 3 texts packed into 2 samples of up to 8 tokens, 81 % full\n");
+  ASSERT_EQ(data->size(), 2);
+  const Sample sample = data->sample(0);
+  EXPECT_EQ(values_of(sample.input), (std::vector<int64_t>{2, 5, 7, 3, 2, 6, 3}));
+  EXPECT_EQ(values_of(sample.target),
+            (std::vector<int64_t>{5, 7, 3, kIgnoredTarget, 6, 3, kIgnoredTarget}));
+  EXPECT_EQ(values_of(sample.segments), (std::vector<int64_t>{1, 1, 1, 1, 2, 2, 2}));
+  EXPECT_EQ(dynamic_cast<const KnowsLengths&>(*data).length(0), 7);
+  EXPECT_TRUE(is_packed(data->shape()));
+  EXPECT_EQ(data->shape().target, data->shape().input);
+  const auto apart = dataset(kThree, "max_length: 8");
+  EXPECT_EQ(apart->size(), 3);
+  EXPECT_EQ(dynamic_cast<const KnowsLengths&>(*apart).length(0), 4);
+  EXPECT_NE(data->fingerprint(), apart->fingerprint());
+}
+
+TEST_F(JsonlDatasetTest, WhatNeedsRowsRefusesPackedOnes) {
+  const auto data = dataset(kThree, "pack: true, max_length: 8");
+  EXPECT_EQ(complaint([&] { dynamic_cast<const RowNumbers&>(*data).row_numbers("grade"); }),
+            "'curriculum' orders rows by 'grade', but 'pack' puts several texts into a sample\n"
+            "leave out 'pack' or 'curriculum'");
+  EXPECT_EQ(complaint([&] { dynamic_cast<const RowKeys&>(*data).row_keys("grade"); }),
+            "'group' keeps rows with one 'grade' together, but 'pack' puts several texts into a "
+            "sample\nleave out 'pack' or 'group', or name a file of eval data");
 }
 
 TEST_F(JsonlDatasetTest, LinesBecomeTokensAndLabels) {

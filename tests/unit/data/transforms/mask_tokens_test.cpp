@@ -87,6 +87,24 @@ TEST(MaskTokensTest, OneTokenIsHiddenAtLeast) {
   EXPECT_EQ(nothing, (std::vector<int64_t>{kIgnoredTarget, kIgnoredTarget}));
 }
 
+TEST(MaskTokensTest, OneTokenIsHiddenAtLeastOfEachPackedText) {
+  DataShape shape = token_shape();
+  shape.segments = 513;
+  const auto transform = build<Transform>("{type: mask_tokens, share: 0}", {shape});
+  const auto array = [](const std::vector<int64_t>& values) {
+    return Array::of<int64_t>(DType::kI64, {static_cast<int64_t>(values.size())}, values);
+  };
+  const Array tokens = array({2, 10, 11, 3, 2, 3, 2, 12, 3}),
+              texts = array({1, 1, 1, 1, 2, 2, 3, 3, 3});
+  for (uint64_t i = 0; i < 20; ++i) {
+    SampleRng rng(1, 2, i);
+    const auto target = values_of(transform->apply({tokens, tokens, texts}, rng).target);
+    EXPECT_EQ(std::count(target.begin(), target.begin() + 4, kIgnoredTarget), 3);
+    EXPECT_EQ(std::count(target.begin() + 4, target.end(), kIgnoredTarget), 4);
+    EXPECT_EQ(target[7], 12);
+  }
+}
+
 TEST(MaskTokensTest, TheSampleDecidesAndWhatComesInStays) {
   const std::vector<int64_t> before = long_text();
   const Sample first = masked("share: 0.15", before, 5);

@@ -206,7 +206,19 @@ TEST_F(ModelFitTest, PackedTextsNeedAModelThatKeepsThemApart) {
   found(complaint(recipe("gpt", false, true)),
         "r.yaml:4:9: error: the eval data is packed, the training data is not\n");
   found(complaint(recipe("bert", true, true)),
-        "r.yaml:3:3: error: the model 'bert' does not support packed sequences\n");
+        "r.yaml:3:3: error: the task 'masked_lm' has no targets: no token is masked\n");
+  std::ofstream("words.jsonl") << R"({"tokens": ["good", "film"], "ner_tags": ["O", "B-ART"]})"
+                               << "\n";
+  const auto labelled = [](const std::string& model) {
+    return "model: {type: " + model +
+           ", num_layers: 1, hidden_size: 8}\ntask: token_classification\ndata:\n  train: {type: "
+           "token_classification, path: words.jsonl, tokenizer: ., pack: true}\n"
+           "train: {until: 1 step, batch: 1}\n";
+  };
+  EXPECT_EQ(complaint(labelled("bert")), "");
+  const std::string decoder = complaint(labelled("gpt, head: labels"));
+  found(decoder, "r.yaml:4:3: error: the model 'gpt' does not support packed sequences\n");
+  found(decoder, "  hint: leave out 'pack', or use an encoder such as 'bert' or 'modernbert'\n");
 }
 
 }  // namespace

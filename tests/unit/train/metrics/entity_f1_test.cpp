@@ -98,6 +98,15 @@ TEST(EntityF1MetricTest, SumsOverRowsAndBatches) {
   EXPECT_TRUE(metric->higher_is_better());
 }
 
+TEST(EntityF1MetricTest, EntitiesEndWithTheirTextInAPackedRow) {
+  const auto metric = build<Metric>("entity_f1", labelled(kLabels));
+  Batch batch;
+  batch.targets = rows({"- B-PER - B-PER I-PER"});
+  batch.segments = at::tensor({1, 1, 2, 2, 2}, at::kLong).unsqueeze(0);
+  metric->update({rows({"O B-PER O I-PER I-PER"}).clamp_min(0), batch, 0, 0});
+  EXPECT_EQ(metric->sums(), (std::vector<double>{2, 2, 2}));
+}
+
 TEST(EntityF1MetricTest, NothingFoundIsZero) {
   const auto metric = build<Metric>("entity_f1", labelled(kLabels));
   feed(*metric, {"O"}, {"O"});

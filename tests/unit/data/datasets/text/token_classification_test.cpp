@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "core/api/dataset.h"
+#include "core/api/packed_sequences.h"
+#include "core/api/row_values.h"
 #include "core/api/targets.h"
 #include "core/base/error.h"
 #include "data/datasets/text/word_encoder.h"
@@ -64,6 +66,29 @@ TEST_F(TokenClassificationTest, TheFirstTokenOfAWordCarriesItsTag) {
   const Sample second = data->sample(1);
   EXPECT_EQ(numbers_of(second.input), (Numbers{2, 1, 7, 8, 3}));
   EXPECT_EQ(numbers_of(second.target), (Numbers{kNo, 1, 2, kNo, kNo})) << "an empty word is none";
+}
+
+TEST_F(TokenClassificationTest, PackedTextsAreNumberedAndKeepTheirTags) {
+  testing::internal::CaptureStdout();
+  const auto data = dataset(kLines, "pack: true, max_length: 12");
+  EXPECT_EQ(testing::internal::GetCapturedStdout(),
+            "'" + folder_.path("t.jsonl") +
+                "': 2 texts packed into 1 samples of up to 12 tokens, 92 % full\n");
+  ASSERT_EQ(data->size(), 1);
+  const Sample sample = data->sample(0);
+  EXPECT_EQ(numbers_of(sample.input), (Numbers{2, 5, 7, 8, 6, 3, 2, 1, 7, 8, 3}));
+  EXPECT_EQ(numbers_of(sample.target), (Numbers{kNo, 3, 0, kNo, 3, kNo, kNo, 1, 2, kNo, kNo}));
+  EXPECT_EQ(numbers_of(sample.segments), (Numbers{1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2}));
+  EXPECT_TRUE(is_packed(data->shape()));
+  EXPECT_NE(data->fingerprint(), dataset(kLines, "max_length: 12")->fingerprint());
+  EXPECT_EQ(dataset(kLines, "pack: true, max_length: 10")->size(), 2);
+  EXPECT_EQ(refusal_in(folder_, [&] { dynamic_cast<const RowKeys&>(*data).row_keys("id"); }),
+            "'group' keeps rows with one 'id' together, but 'pack' puts several texts into a "
+            "sample");
+  const auto predicted =
+      build<Dataset>(options(kLines, "pack: true, max_length: 12"), {.targets = false});
+  EXPECT_EQ(predicted->size(), 2);
+  EXPECT_FALSE(is_packed(predicted->shape()));
 }
 
 TEST_F(TokenClassificationTest, TagsMayBeNumbers) {
