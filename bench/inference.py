@@ -2,7 +2,7 @@
 """Tokens per second of `generate` beside transformers and llama.cpp, in turns.
 
     inference.py ACCEL_RUN PYTHON FOLDER [ROUNDS] [--models gpt2-124m,llama-1.1b] [--types fp32,bf16,int8,nf4]
-                 [--batches 1,8] [--parts speed,start,load]
+                 [--batches 1,8] [--parts speed,start,load] [--tokens N]
 
 PYTHON has torch, transformers, bitsandbytes and cyllama (llama.cpp's binding; without it its side is left out). FOLDER is
 made; inference.json is left in it. Models have random weights. Steps after the first token are timed: a step reads each
@@ -76,7 +76,7 @@ def ours(words, folder, kind, batch, tokens):
 
 
 def speed_of(words, name, kind, batch):
-    folder, tokens = words.folder / name, TOKENS[name]
+    folder, tokens = words.folder / name, words.tokens or TOKENS[name]
     job = {"folder": str(folder), "type": kind, "batch": batch, "prompt": PROMPT, "tokens": tokens, "threads": THREADS,
            "file": str(words.folder / f"{name}-{kind}.gguf")}
     sides = {"accel-run": lambda: ours(words, folder, kind, batch, tokens)}
@@ -159,6 +159,7 @@ def main():
     for name, default in (("models", list(TOKENS)), ("types", list(BITS)), ("parts", list(PARTS))):
         parser.add_argument(f"--{name}", type=lambda text: text.split(","), default=default)
     parser.add_argument("--batches", type=lambda text: list(map(int, text.split(","))), default=[1, 8])
+    parser.add_argument("--tokens", type=int, help="new tokens of each text")
     words = parser.parse_args()
     words.folder.mkdir(parents=True, exist_ok=True)
     words.help = subprocess.run([words.accel_run, "generate", "--help"], text=True, capture_output=True, check=True).stdout

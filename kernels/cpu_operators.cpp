@@ -52,12 +52,13 @@ auto widened(const Tensor& first, In... in) {
   return is_upcast ? compute_in_fp32<kOperator>(first, in...) : kOperator(first, in...);
 }
 
-/// Whether a * b is a product of few rows with a transposed weight, which ATen would convert to
-/// float32 as a whole.
+/// Whether a * b is a product of few rows with a transposed weight: in bfloat16, which ATen would
+/// convert to float32 as a whole, or in float32, of which MKL computes one row in one thread.
 bool takes_few_rows(const Tensor& a, const Tensor& b) {
-  const bool is_converted = a.scalar_type() == at::kBFloat16 && upcasts(at::kBFloat16);
-  return is_converted && has_few_rows(a) && b.scalar_type() == a.scalar_type() && b.is_cpu() &&
-         b.stride(0) == 1 && b.stride(1) == b.size(0);
+  const auto type = a.scalar_type();
+  const bool is_taken = type == at::kFloat || (type == at::kBFloat16 && upcasts(type));
+  return is_taken && has_few_rows(a) && b.scalar_type() == type && b.is_cpu() && b.stride(0) == 1 &&
+         b.stride(1) == b.size(0);
 }
 
 Tensor mm(const Tensor& a, const Tensor& b) {

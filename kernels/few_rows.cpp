@@ -72,6 +72,9 @@ class WeightRows {
         y_(y),
         columns_of_call_(std::clamp(kMostNumbers / rows_ / kCodesPerBlock * kCodesPerBlock,
                                     kCodesPerBlock, kMostColumns)),
+        multiplies_codes_(weight.type == StoredWeight::Type::k4Bit && x.rows == 1 &&
+                          weight.columns % kCodesPerBlock == 0 && !weight.rounds &&
+                          has_row_of_blocks()),
         sums_(static_cast<size_t>(kWeightRows * rows_ * kSumLanes)) {
     const auto size = static_cast<size_t>(kWeightRows);
     if (weight.type == StoredWeight::Type::kInt8) scales_.resize(size);
@@ -92,12 +95,18 @@ class WeightRows {
   void compute_rows() {
     std::fill(sums_.begin(), sums_.end(), 0.0F);
     read_scales();
-    for (int64_t column = 0; column < weight_.columns; column += columns_of_call_) {
-      add_columns(column, std::min(columns_of_call_, weight_.columns - column));
+    if (multiplies_codes_) {
+      for (int64_t n = 0; n < count_; ++n) add_codes(n);
+    } else {
+      for (int64_t column = 0; column < weight_.columns; column += columns_of_call_) {
+        add_columns(column, std::min(columns_of_call_, weight_.columns - column));
+      }
     }
+    const bool has_factors = weight_.type == StoredWeight::Type::kInt8 && !weight_.rounds;
     for (int64_t n = 0; n < count_; ++n) {
+      const float factor = has_factors ? scales_[static_cast<size_t>(n)] : 1.0F;
       for (int64_t row = 0; row < rows_; ++row) {
-        y_[row * weight_.rows + first_ + n] = sum_of(&sums_[lanes(n * rows_ + row)]);
+        y_[row * weight_.rows + first_ + n] = sum_of(&sums_[lanes(n * rows_ + row)]) * factor;
       }
     }
   }
@@ -118,6 +127,14 @@ class WeightRows {
       const int64_t blocks = rounded_up(end, kCodesPerBlock) / kCodesPerBlock - first_block(n);
       weight_.scales(first_block(n), blocks, &scales_[static_cast<size_t>(n * blocks_of_row())]);
     }
+  }
+
+  /// A row of x by one of the weight, whose codes are decoded in registers.
+  void add_codes(int64_t n) {
+    const auto* const codes = static_cast<const uint8_t*>(weight_.data);
+    add_row_of_blocks({codes + (first_ + n) * weight_.columns / 2,
+                       &scales_[static_cast<size_t>(n * blocks_of_row())], weight_.table},
+                      x_, weight_.columns / kCodesPerBlock, &sums_[lanes(n)]);
   }
 
   const void* numbers_at(int64_t n, int64_t column, int64_t count) {
@@ -159,6 +176,7 @@ class WeightRows {
   const float* x_;
   float* y_;
   int64_t columns_of_call_;
+  bool multiplies_codes_;
   std::vector<float> sums_, scales_, decoded_;
   int64_t first_ = 0, count_ = 0;  ///< rows of the weight
 };

@@ -32,51 +32,109 @@ decode_blocks_cpu_avx512(const Blocks4Bit& from, int64_t blocks, float* out) {
   }
 }
 
-/// The four bytes of a float are looked up one by one, by shuffles of bytes.
-__attribute__((target("avx2,fma"))) static void decode_blocks_cpu_avx2(const Blocks4Bit& from,
-                                                                       int64_t blocks, float* out) {
+/// Bytes of the 16 floats of a table, which shuffles look up one by one.
+struct TableBytes {
+  __m256i of0, of1, of2, of3;
+};
+
+__attribute__((target("avx2,fma"))) static TableBytes table_bytes(const float* table) {
   const __m128i by_byte = _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-  const auto* const table = reinterpret_cast<const __m128i*>(from.table);
-  const __m128i a = _mm_shuffle_epi8(_mm_loadu_si128(table), by_byte);
-  const __m128i b = _mm_shuffle_epi8(_mm_loadu_si128(table + 1), by_byte);
-  const __m128i c = _mm_shuffle_epi8(_mm_loadu_si128(table + 2), by_byte);
-  const __m128i d = _mm_shuffle_epi8(_mm_loadu_si128(table + 3), by_byte);
+  const auto* const floats = reinterpret_cast<const __m128i*>(table);
+  const __m128i a = _mm_shuffle_epi8(_mm_loadu_si128(floats), by_byte);
+  const __m128i b = _mm_shuffle_epi8(_mm_loadu_si128(floats + 1), by_byte);
+  const __m128i c = _mm_shuffle_epi8(_mm_loadu_si128(floats + 2), by_byte);
+  const __m128i d = _mm_shuffle_epi8(_mm_loadu_si128(floats + 3), by_byte);
   const __m128i ab = _mm_unpacklo_epi32(a, b), cd = _mm_unpacklo_epi32(c, d);
   const __m128i upper_ab = _mm_unpackhi_epi32(a, b), upper_cd = _mm_unpackhi_epi32(c, d);
-  const __m256i byte0 = _mm256_broadcastsi128_si256(_mm_unpacklo_epi64(ab, cd));
-  const __m256i byte1 = _mm256_broadcastsi128_si256(_mm_unpackhi_epi64(ab, cd));
-  const __m256i byte2 = _mm256_broadcastsi128_si256(_mm_unpacklo_epi64(upper_ab, upper_cd));
-  const __m256i byte3 = _mm256_broadcastsi128_si256(_mm_unpackhi_epi64(upper_ab, upper_cd));
+  return {_mm256_broadcastsi128_si256(_mm_unpacklo_epi64(ab, cd)),
+          _mm256_broadcastsi128_si256(_mm_unpackhi_epi64(ab, cd)),
+          _mm256_broadcastsi128_si256(_mm_unpacklo_epi64(upper_ab, upper_cd)),
+          _mm256_broadcastsi128_si256(_mm_unpackhi_epi64(upper_ab, upper_cd))};
+}
+
+/// The codes of a block in bytes: the elements 0 to 7 and 16 to 23 of the first half in the lower
+/// lanes of `first`, the others in its upper lanes; `second` is the same of the second half.
+struct BlockCodes {
+  __m256i first, second;
+};
+
+__attribute__((target("avx2,fma"), always_inline)) static inline BlockCodes codes_of_block(
+    const uint8_t* codes) {
   // Words of even numbers go to the lower half of a register, so that results are in order.
   const __m256i even_first = _mm256_broadcastsi128_si256(
       _mm_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15));
   const __m256i four_bits = _mm256_set1_epi8(15);
+  const __m256i bytes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(codes));
+  const __m256i words =
+      _mm256_permute4x64_epi64(_mm256_shuffle_epi8(bytes, even_first), 0b11011000);
+  const __m256i high = _mm256_and_si256(_mm256_srli_epi16(words, 4), four_bits);
+  const __m256i low = _mm256_and_si256(words, four_bits);
+  return {_mm256_unpacklo_epi8(high, low), _mm256_unpackhi_epi8(high, low)};
+}
+
+/// 32 table entries in order.
+struct HalfBlock {
+  __m256 of0, of1, of2, of3;
+};
+
+__attribute__((target("avx2,fma"), always_inline)) static inline HalfBlock looked_up(
+    const TableBytes& table, __m256i codes) {
+  const __m256i of0 = _mm256_shuffle_epi8(table.of0, codes);
+  const __m256i of1 = _mm256_shuffle_epi8(table.of1, codes);
+  const __m256i of2 = _mm256_shuffle_epi8(table.of2, codes);
+  const __m256i of3 = _mm256_shuffle_epi8(table.of3, codes);
+  const __m256i of01 = _mm256_unpacklo_epi8(of0, of1), of23 = _mm256_unpacklo_epi8(of2, of3);
+  const __m256i next01 = _mm256_unpackhi_epi8(of0, of1), next23 = _mm256_unpackhi_epi8(of2, of3);
+  return {_mm256_castsi256_ps(_mm256_unpacklo_epi16(of01, of23)),
+          _mm256_castsi256_ps(_mm256_unpackhi_epi16(of01, of23)),
+          _mm256_castsi256_ps(_mm256_unpacklo_epi16(next01, next23)),
+          _mm256_castsi256_ps(_mm256_unpackhi_epi16(next01, next23))};
+}
+
+__attribute__((target("avx2,fma"))) static void decode_blocks_cpu_avx2(const Blocks4Bit& from,
+                                                                       int64_t blocks, float* out) {
+  const TableBytes table = table_bytes(from.table);
   for (int64_t block = 0; block < blocks; ++block) {
     const __m256 scale = _mm256_set1_ps(from.scales[block]);
-    const __m256i bytes = _mm256_loadu_si256(
-        reinterpret_cast<const __m256i*>(from.codes + block * kCodesPerBlock / 2));
-    const __m256i words =
-        _mm256_permute4x64_epi64(_mm256_shuffle_epi8(bytes, even_first), 0b11011000);
-    const __m256i high = _mm256_and_si256(_mm256_srli_epi16(words, 4), four_bits);
-    const __m256i low = _mm256_and_si256(words, four_bits);
-    for (int half = 0; half < 2; ++half, out += 32) {
-      const __m256i codes =
-          half == 0 ? _mm256_unpacklo_epi8(high, low) : _mm256_unpackhi_epi8(high, low);
-      const __m256i of0 = _mm256_shuffle_epi8(byte0, codes);
-      const __m256i of1 = _mm256_shuffle_epi8(byte1, codes);
-      const __m256i of2 = _mm256_shuffle_epi8(byte2, codes);
-      const __m256i of3 = _mm256_shuffle_epi8(byte3, codes);
-      const __m256i of01 = _mm256_unpacklo_epi8(of0, of1), of23 = _mm256_unpacklo_epi8(of2, of3);
-      const __m256i next01 = _mm256_unpackhi_epi8(of0, of1);
-      const __m256i next23 = _mm256_unpackhi_epi8(of2, of3);
-      const __m256i numbers[] = {
-          _mm256_unpacklo_epi16(of01, of23), _mm256_unpackhi_epi16(of01, of23),
-          _mm256_unpacklo_epi16(next01, next23), _mm256_unpackhi_epi16(next01, next23)};
-      for (int i = 0; i < 4; ++i) {
-        _mm256_storeu_ps(out + i * 8, _mm256_mul_ps(_mm256_castsi256_ps(numbers[i]), scale));
-      }
+    const BlockCodes codes = codes_of_block(from.codes + block * kCodesPerBlock / 2);
+    for (const __m256i half : {codes.first, codes.second}) {
+      const HalfBlock numbers = looked_up(table, half);
+      _mm256_storeu_ps(out, _mm256_mul_ps(numbers.of0, scale));
+      _mm256_storeu_ps(out + 8, _mm256_mul_ps(numbers.of1, scale));
+      _mm256_storeu_ps(out + 16, _mm256_mul_ps(numbers.of2, scale));
+      _mm256_storeu_ps(out + 24, _mm256_mul_ps(numbers.of3, scale));
+      out += 32;
     }
   }
+}
+
+__attribute__((target("avx2,fma"))) static void add_blocks_cpu_avx2(const Blocks4Bit& from,
+                                                                    const float* x, int64_t blocks,
+                                                                    float* sums) {
+  const TableBytes table = table_bytes(from.table);
+  __m256 low = _mm256_loadu_ps(sums), high = _mm256_loadu_ps(sums + 8);
+  for (int64_t block = 0; block < blocks; ++block) {
+    const __m256 scale = _mm256_set1_ps(from.scales[block]);
+    const BlockCodes codes = codes_of_block(from.codes + block * kCodesPerBlock / 2);
+    for (const __m256i half : {codes.first, codes.second}) {
+      const HalfBlock numbers = looked_up(table, half);
+      low = _mm256_fmadd_ps(_mm256_mul_ps(numbers.of0, scale), _mm256_loadu_ps(x), low);
+      high = _mm256_fmadd_ps(_mm256_mul_ps(numbers.of1, scale), _mm256_loadu_ps(x + 8), high);
+      low = _mm256_fmadd_ps(_mm256_mul_ps(numbers.of2, scale), _mm256_loadu_ps(x + 16), low);
+      high = _mm256_fmadd_ps(_mm256_mul_ps(numbers.of3, scale), _mm256_loadu_ps(x + 24), high);
+      x += 32;
+    }
+  }
+  _mm256_storeu_ps(sums, low);
+  _mm256_storeu_ps(sums + 8, high);
+}
+
+bool has_row_of_blocks() {
+  return cpu_target() != CpuTarget::kAny;
+}
+
+void add_row_of_blocks(const Blocks4Bit& from, const float* x, int64_t blocks, float* sums) {
+  add_blocks_cpu_avx2(from, x, blocks, sums);
 }
 
 namespace {

@@ -25,6 +25,7 @@
 #include "formats/tensors/weight_shards.h"
 #include "kernels/choice.h"
 #include "kernels/memory/deferred_init.h"
+#include "kernels/transpose.h"
 #include "models/hf/map_hf_weights.h"
 #include "models/layers/module_state.h"
 #include "models/layers/skip_init.h"
@@ -337,6 +338,20 @@ at::Tensor rows_of(const Array& array, int64_t begin, int64_t end, Array& aligne
   return view_of(data, array.type(), shape);
 }
 
+/// Writes rows of the stored matrix as columns of `to`. `first`: the column of the first row of
+/// `to`.
+void copy_columns(const at::Tensor& rows, int64_t first, const at::Tensor& to) {
+  const bool is_plain = to.is_cpu() && to.stride(1) == 1 && to.scalar_type() == at::kFloat &&
+                        rows.scalar_type() == at::kFloat && !has_shapes_only();
+  const at::Tensor part = rows.narrow(1, first, to.size(0));
+  if (!is_plain) {
+    to.t().copy_(part);
+    return;
+  }
+  copy_transposed({part.const_data_ptr<float>(), part.size(0), part.size(1), part.stride(0)},
+                  to.mutable_data_ptr<float>(), to.stride(0));
+}
+
 /// Writes rows [first, first + weight.size(0)) of a model's weight.
 void fill(const at::Tensor& weight, int64_t first, const PlacedWeight& from,
           const HfWeights& weights) {
@@ -350,16 +365,18 @@ void fill(const at::Tensor& weight, int64_t first, const PlacedWeight& from,
     return;
   }
   // In the order of the file.
-  const at::Tensor to = from.transposed ? weight.t() : weight;
   const int64_t begins = from.transposed ? 0 : first;
-  const int64_t ends = begins + to.size(0);
+  const int64_t ends = begins + weight.size(from.transposed ? 1 : 0);
   const auto row_bytes = static_cast<int64_t>(array.bytes()) / array.shape()[0];
   const int64_t step = std::max<int64_t>(1, kPieceBytes / row_bytes);
   for (int64_t begin = begins; begin < ends; begin += step) {
     const int64_t end = std::min(ends, begin + step);
     const at::Tensor rows = rows_of(array, begin, end, aligned);
-    to.narrow(0, begin - begins, end - begin)
-        .copy_(from.transposed ? rows.narrow(1, first, weight.size(0)) : rows);
+    if (from.transposed) {
+      copy_columns(rows, first, weight.narrow(1, begin, end - begin));
+    } else {
+      weight.narrow(0, begin - begins, end - begin).copy_(rows);
+    }
     weights.forget(
         {array.data() + begin * row_bytes, static_cast<size_t>(row_bytes * (end - begin))});
   }

@@ -117,9 +117,12 @@ TEST_P(FewRowsTest, WeightsHaveTheBitsOfDequantizedOnes) {
 TEST_P(FewRowsTest, BitsDependNeitherOnThreadsNorOnOtherRows) {
   const at::NoGradGuard no_grad;
   const FewRowsScope scope;
-  for (const Case& of : cases_of({203, 1100}, GetParam())) {
-    SCOPED_TRACE(of.name);
-    const at::Tensor x = at::randn({16, 1100}).to(GetParam());
+  // 1088: whole blocks, which a single row of x multiplies while they are decoded.
+  std::vector<Case> cases = cases_of({203, 1100}, GetParam());
+  for (Case& of : cases_of({203, 1088}, GetParam())) cases.push_back(std::move(of));
+  for (const Case& of : cases) {
+    SCOPED_TRACE(of.name + " of " + std::to_string(of.values.size(1)));
+    const at::Tensor x = at::randn({16, of.values.size(1)}).to(GetParam());
     at::set_num_threads(1);
     const at::Tensor y = of.product(x);
     for (const int threads : {2, 3, 5}) {
@@ -164,6 +167,18 @@ TEST_F(FewRowsChoiceTest, AScopeEndsWithTheOuterOne) {
     EXPECT_TRUE(FewRowsScope::is_active());
   }
   EXPECT_FALSE(FewRowsScope::is_active());
+}
+
+TEST_F(FewRowsChoiceTest, LinearLayersInFloat32AreProductsOfFewRowsInTheScope) {
+  at::manual_seed(5);
+  const at::NoGradGuard no_grad;
+  const at::Tensor x = at::randn({2, 3, 200}), weight = at::randn({50, 200}), bias = at::randn(50);
+  const at::Tensor sums = few_rows_product(x, stored_weight(weight));
+  const FewRowsScope scope;
+  EXPECT_TRUE(at::linear(x, weight).equal(sums));
+  EXPECT_TRUE(at::linear(x, weight, bias).equal(sums.add(bias)));
+  // A weight with another layout is ATen's.
+  EXPECT_TRUE(at::linear(x, weight.t().contiguous().t()).allclose(sums, 1e-4, 1e-4));
 }
 
 /// at::linear of few rows in bfloat16, where processors have no instructions for it.
