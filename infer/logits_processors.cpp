@@ -197,7 +197,9 @@ void keep_top_h(double share, Scores scores) {
   if (top.size() > kMostOfTopH) {
     std::nth_element(top.begin(), top.begin() + kMostOfTopH - 1, top.end(), std::greater<>());
     const float least = top[kMostOfTopH - 1];
-    for (float& score : scores) score = score < least ? kNever : score;
+    for (float& score : scores) {
+      if (score < least) score = kNever;
+    }
   }
   const Candidates all(scores);
   const double limit = all.entropy() * share;
@@ -216,7 +218,9 @@ void keep_top_k(int64_t k, Scores scores) {
   std::vector<float> sorted(scores.begin(), scores.end());
   std::nth_element(sorted.begin(), sorted.begin() + k - 1, sorted.end(), std::greater<>());
   const float least = sorted[static_cast<size_t>(k - 1)];
-  for (float& score : scores) score = score < least ? kNever : score;
+  for (float& score : scores) {
+    if (score < least) score = kNever;
+  }
 }
 
 /// Removes the least likely tokens whose probabilities add up to at most 1 - p.

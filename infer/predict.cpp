@@ -400,7 +400,7 @@ class TargetLines {
 
  private:
   TargetLines(std::unique_ptr<ModelTexts> texts, CompletionOptions options)
-      : texts_(std::move(texts)), options_(std::move(options)) {}
+      : texts_(std::move(texts)), options_(options) {}
 
   std::unique_ptr<ModelTexts> texts_;
   CompletionOptions options_;

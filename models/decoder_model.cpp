@@ -194,8 +194,8 @@ TextOutput DecoderModel::text_output() const {
 
 void DecoderModel::refuse_head(const char* options) const {
   throw Error(ExitCode::kRecipe,
-              text("{} does not support the head '{}' of {}", options,
-                   decoder_head_layer(setup_.head.kind), setup_.head.model),
+              text("the head '{}' of {} does not support {}", decoder_head_layer(setup_.head.kind),
+                   setup_.head.model, options),
               text("leave {} out", options));
 }
 

@@ -99,7 +99,7 @@ class LlamaBody final : public torch::nn::Module {
     }
     const at::Tensor padded = padded_sequence(ranks_, tokens, 0);
     const BlockDiagonalMask apart = block_diagonal_mask(padded_sequence(ranks_, segments, -1));
-    const LlamaPass pass = pass_at(apart.positions, padded.size(1), {.mask = apart.mask});
+    const LlamaPass pass = pass_at(apart.positions, apart.positions, {.mask = apart.mask});
     return unpadded(run(padded, pass, nullptr, balance), tokens.size(1));
   }
 
@@ -137,12 +137,13 @@ class LlamaBody final : public torch::nn::Module {
     pass.local_visible.mask = visible.mask.defined() ? visible.mask.logical_and(mask) : mask;
     return pass;
   }
-  /// Of positions [batch, tokens] in sequences of `length`: turns are [batch, 1, tokens, width].
-  LlamaPass pass_at(const at::Tensor& positions, int64_t length, const VisibleKeys& visible) const {
-    int64_t longest = length;
-    if (rope_.depends_on_length() && !positions.is_meta()) {
-      longest = positions.max().item<int64_t>() + 1;
-    }
+  /// Of the positions that a rank has of all, [batch, tokens]: turns are [batch, 1, tokens,
+  /// width]. Those that depend on the length of a text are the same on all ranks.
+  LlamaPass pass_at(const at::Tensor& positions, const at::Tensor& all_positions,
+                    const VisibleKeys& visible) const {
+    const int64_t length = all_positions.size(1);
+    const bool is_read = rope_.depends_on_length() && !positions.is_meta();
+    const int64_t longest = is_read ? all_positions.max().item<int64_t>() + 1 : length;
     const auto turns = [&](const Rope& rope) {
       RopeTurns all = rope.turns(0, length, longest, positions.device());
       for (at::Tensor* part : {&all.cosines, &all.sines}) {
@@ -174,8 +175,7 @@ class LlamaBody final : public torch::nn::Module {
     const auto stream = is_training() ? context->own_random_stream(tokens.device()) : nullptr;
     at::Tensor positions = at::arange(tokens.size(1), tokens.options()).unsqueeze(0);
     if (starts.defined()) positions = positions.sub(starts);
-    const LlamaPass pass =
-        pass_at(own_positions(context, positions, 1, 0), tokens.size(1), visible);
+    const LlamaPass pass = pass_at(own_positions(context, positions, 1, 0), positions, visible);
     return run(own_positions(context, tokens, 1, 0), pass, nullptr, balance);
   }
 

@@ -171,7 +171,9 @@ constexpr ShardingKey kParallelismKeys[] = {
 constexpr std::string_view kPartsHint = "leave it out, or write 1";
 constexpr std::string_view kOrFalse = "leave it out, or write false";
 
-constexpr std::string_view kStored = "attention weights are never stored here";
+constexpr std::string_view kStored =
+    "attention weights are stored only with attention dropout or softcapping: use "
+    "'train.activation_checkpointing: blocks' there";
 constexpr std::string_view kOfModel = "it is an option of the recipe's model";
 constexpr std::string_view kAllBlocks = "all blocks are computed again";
 constexpr std::string_view kWithGranularity = "recompute_granularity=full";

@@ -338,6 +338,9 @@ void read_titan_length(TrainerConfig& config) {
   const std::string mode = config.text("activation_checkpoint.mode").value_or("selective");
   if (mode != "none") {
     config.set_text("train.activation_checkpointing", "blocks", "activation_checkpoint.mode");
+    if (mode == "selective") {
+      config.remark("activation_checkpoint.mode: whole blocks are computed again, as with 'full'");
+    }
   }
   const std::string type = config.text("training.mixed_precision_param").value_or("bfloat16");
   if (!read_titan_fp8(config) && type == "bfloat16") {

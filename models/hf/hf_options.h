@@ -30,7 +30,7 @@ Schema<Options> with_weights(Schema<Options> schema) {
         .hint_for({"peft", "peft_config", "lora_config"}, "true>{rank: 8}|{}");
   }
   if constexpr (HasQuantization<Options>) {
-    std::move(schema)
+    std::move(schema)  // NOLINT(bugprone-use-after-move): field() adds in place
         .field("quantization", &Options::quantization,
                "Keep frozen linear weights in 4 or 8 bits, for adapters: QLoRA (Dettmers et al. "
                "2023). A quarter to an eighth of the memory, slower steps.")

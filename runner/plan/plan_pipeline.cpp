@@ -1,6 +1,7 @@
 #include "runner/plan/plan_pipeline.h"
 
 #include <algorithm>
+#include <memory>
 
 #include "parallel/pipeline/simulate.h"
 #include "train/job/build_pipeline.h"
@@ -16,12 +17,24 @@ std::string range_text(int64_t first, int64_t count) {
   return count == 1 ? begin : begin + "-" + std::to_string(first + count - 1);
 }
 
+/// Elements of a parameter that FSDP's stages 1 and 2 keep beside its share; 0 for an undivided
+/// one.
+int64_t whole_beside_share(const Job& job, const Parameter& item, int64_t share) {
+  const int64_t stage = job.recipe.accelerator.fsdp.stage;
+  if (stage != 1 && stage != 2) return 0;
+  Mesh undivided = job.mesh;
+  undivided.shard = undivided.expert_shard = std::make_shared<SingleProcess>();
+  const int64_t whole = count_of(share_on_stage(item, undivided));
+  return whole == share ? 0 : whole;
+}
+
 /// Adds a share's weight, gradient and optimizer state on the rank of its stage.
-void add_state(const Parameter& item, const Mesh& mesh, double optimizer_bytes_per_element,
+void add_state(const Parameter& item, const Job& job, double optimizer_bytes_per_element,
                PlannedStage& rank) {
-  const int64_t count = count_of(share_on_stage(item, mesh));
-  const int64_t bytes = count * static_cast<int64_t>(item.local.element_size());
-  rank.weights += bytes;
+  const int64_t count = count_of(share_on_stage(item, job.mesh));
+  const auto element = static_cast<int64_t>(item.local.element_size());
+  const int64_t bytes = count * element;
+  rank.weights += bytes + whole_beside_share(job, item, count) * element;
   if (!item.local.requires_grad()) return;
   rank.gradients += bytes;
   rank.optimizer += static_cast<int64_t>(optimizer_bytes_per_element * static_cast<double>(count));
@@ -64,10 +77,10 @@ std::optional<PlannedPipeline> plan_pipeline(const Job& job, int64_t optimizer_b
   for (size_t i = 0; i < stages.parameters.size(); ++i) {
     const StageParameter& item = stages.parameters[i];
     const int64_t owner = layout.rank_of(item.stage);
-    add_state(job.parameters[i], job.mesh, per_element, out.ranks[static_cast<size_t>(owner)]);
+    add_state(job.parameters[i], job, per_element, out.ranks[static_cast<size_t>(owner)]);
     const int64_t reader = item.also_read_by ? layout.rank_of(*item.also_read_by) : owner;
     if (reader != owner) {  // its weight and gradient
-      add_state(job.parameters[i], job.mesh, 0, out.ranks[static_cast<size_t>(reader)]);
+      add_state(job.parameters[i], job, 0, out.ranks[static_cast<size_t>(reader)]);
     }
   }
   for (int64_t rank = 0; rank < layout.ranks; ++rank) {

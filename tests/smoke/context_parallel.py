@@ -79,6 +79,16 @@ def check_packed(scratch, report, recipes):
         check_close(scratch, report, "packed-1", f"packed-{mesh}", NEARLY)
 
 
+def check_lengths(scratch, report):
+    """Rotations that depend on the length of a text are by that of the whole text on every rank."""
+    longrope = "short_factor: [1, 1.1, 1.2, 1.3], long_factor: [1, 2, 3, 4]"
+    for kind, more in (("dynamic", "factor: 2"), ("longrope", longrope)):
+        rope = f"model.rope!={{scaling: {kind}, original_max_position_embeddings: 8, {more}}}"
+        for mesh in ("1", "cp2-ring", "sp2"):
+            train(scratch, report, "llama.yaml", f"{kind}-{mesh}", *MESHES[mesh], rope)
+            check_close(scratch, report, f"{kind}-1", f"{kind}-{mesh}", NEARLY)
+
+
 def check_dropout(scratch, report):
     """Blocks are computed again with the same numbers; a ring has no dropout of attention weights."""
     words = ["model.dropout=0.3", *MESHES["cp2"], "train.until=6 steps", "eval.every=6 steps"]
@@ -156,6 +166,7 @@ def main():
         check_training(scratch, report)
         check_experts(scratch, report)
         check_packed(scratch, report, recipes)
+        check_lengths(scratch, report)
         check_encoders(scratch, report, recipes)
         check_dropout(scratch, report)
         pairs = [("cp2", "1"), ("cp2-fsdp", "dp2"), ("tp2", "cp2-fsdp"), ("dp2", "cp2-ring"), ("1", "cp2-fsdp2"),

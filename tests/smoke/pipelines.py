@@ -155,6 +155,14 @@ def check_plan(scratch, report):
         r"^  rank 1  blocks \d-7: \S+ KiB of weights, gradients and optimizer state, activations of up to 1 micro-batches$",
         found, re.MULTILINE), found)
     report.check("and draws the schedule", "  rank 0  F0 F1       B0--- F2" in found, found)
+    sizes = r"^  (?:weights|gradients|optimizer state) +([\d.]+) KiB$"
+    for stage in (1, 2, 3):  # the first two keep whole weights beside the shares
+        words = ["plan", "gpt.yaml", "--ranks", "4", *pipeline(2), rank_runs.on(4), f"accelerator.fsdp.stage={stage}"]
+        found = rank_runs.output_of(scratch, *words)
+        of_rank = re.search(r"^  rank 0  blocks \S+ ([\d.]+) KiB", found, re.MULTILINE)
+        state = sum(float(size) for size in re.findall(sizes, found, re.MULTILINE)[:3])
+        report.check(f"a stage's state is that of the table with fsdp.stage {stage}",
+                     of_rank and abs(float(of_rank[1]) - state) < 0.02 * state, found)
     for schedule in SCHEDULES:
         output = subprocess.run([scratch.binary, "plan", "gpt.yaml", "--ranks", "2", *pipeline(2, schedule)],
                                 cwd=scratch.path, env=rank_runs.runs.ENVIRONMENT, capture_output=True, text=True, check=False)

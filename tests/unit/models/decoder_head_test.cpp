@@ -149,9 +149,9 @@ TEST(DecoderHeadTest, WhatAHeadCannotDoIsRefused) {
     return "";
   };
   EXPECT_EQ(refusal([&] { dynamic_cast<BlockChain&>(*model).chain(); }),
-            "'pp' does not support the head 'score' of gpt");
+            "the head 'score' of gpt does not support 'pp'");
   EXPECT_EQ(refusal([&] { dynamic_cast<TensorParallel&>(*model).tensor_plan(2); }),
-            "'tp' does not support the head 'score' of gpt");
+            "the head 'score' of gpt does not support 'tp'");
   EXPECT_EQ(refusal([&] { dynamic_cast<LanguageModel&>(*model).head_weight(); }),
             "this gpt has the head 'score' and no logits of tokens");
   const auto llama = build<Model>(kLlama + std::string(", head: span}"), kSpans);

@@ -162,9 +162,9 @@ TEST(DecodersTest, WhatTheyCannotDoIsRefused) {
     return "";
   };
   EXPECT_EQ(refusal([&] { dynamic_cast<TensorParallel&>(*classes).tensor_plan(2); }),
-            "'tp' does not support the head 'score' of gpt_neox");
+            "the head 'score' of gpt_neox does not support 'tp'");
   EXPECT_EQ(refusal([&] { dynamic_cast<BlockChain&>(*classes).chain(); }),
-            "'pp' does not support the head 'score' of gpt_neox");
+            "the head 'score' of gpt_neox does not support 'pp'");
   const auto deberta = made("{type: deberta, num_layers: 1, hidden_size: 16, num_heads: 2");
   EXPECT_EQ(refusal([&] { dynamic_cast<BlockChain&>(*deberta).chain(); }),
             "'pp' does not support deberta");
