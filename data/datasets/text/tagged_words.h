@@ -26,7 +26,7 @@ struct TaggedWordOptions {
   bool pack = false;
 };
 
-/// Adds TaggedWordOptions, a base of `Options`, to a schema.
+/// Adds TaggedWordOptions, a base of `Options`, to a schema; last `pad_to_multiple_of`.
 template <class Options>
 Schema<Options> with_tagged_words(Schema<Options> schema) {
   return std::move(schema)
@@ -40,13 +40,13 @@ Schema<Options> with_tagged_words(Schema<Options> schema) {
              "Tokens, special ones included, beyond which a list of words is cut; auto: as the "
              "tokenizer's file has it, else 128.",
              if_given<Auto>(at_least<int64_t>(1)))
-      .field("pad_to_multiple_of", static_cast<int64_t Options::*>(&Options::pad_to_multiple_of),
-             "Micro-batches are filled to their longest text, rounded up to a multiple of this.",
-             at_least<int64_t>(1))
       .field("pack", static_cast<bool Options::*>(&Options::pack),
              "Packs several texts into a sample of up to max_length tokens, for encoders, which "
              "separate them in attention. Prediction does not pack.")
-      .hint_for({"packing", "sample_packing"});
+      .hint_for({"packing", "sample_packing"})
+      .field("pad_to_multiple_of", static_cast<int64_t Options::*>(&Options::pad_to_multiple_of),
+             "Micro-batches are filled to their longest text, rounded up to a multiple of this.",
+             at_least<int64_t>(1));
 }
 
 /// The words of a sentence and their tags.
