@@ -108,9 +108,10 @@ __attribute__((target("avx2,fma"))) static void decode_blocks_cpu_avx2(const Blo
   }
 }
 
-__attribute__((target("avx2,fma"))) static void add_blocks_cpu_avx2(const Blocks4Bit& from,
-                                                                    const float* x, int64_t blocks,
-                                                                    float* sums) {
+__attribute__((target("avx2,fma"))) static void add_blocks_in_registers(const Blocks4Bit& from,
+                                                                        const float* x,
+                                                                        int64_t blocks,
+                                                                        float* sums) {
   const TableBytes table = table_bytes(from.table);
   __m256 low = _mm256_loadu_ps(sums), high = _mm256_loadu_ps(sums + 8);
   for (int64_t block = 0; block < blocks; ++block) {
@@ -134,7 +135,7 @@ bool has_row_of_blocks() {
 }
 
 void add_row_of_blocks(const Blocks4Bit& from, const float* x, int64_t blocks, float* sums) {
-  add_blocks_cpu_avx2(from, x, blocks, sums);
+  add_blocks_in_registers(from, x, blocks, sums);
 }
 
 namespace {

@@ -248,8 +248,8 @@ static void few_rows_cpu_any(const FewRowsPart& of, float* sums) {
 
 /// One row of x, whose columns are a multiple of kSumLanes, by int8. Compilers convert bytes to a
 /// whole register in many steps.
-__attribute__((target("avx2,fma"))) static void add_bytes_cpu_avx2(const FewRowsPart& of,
-                                                                   float* sums) {
+__attribute__((target("avx2,fma"))) static void add_bytes_in_registers(const FewRowsPart& of,
+                                                                       float* sums) {
   constexpr int64_t kLine = 64;
   __m256 low[kWeightRows], high[kWeightRows];
   for (int64_t n = 0; n < kWeightRows; ++n) {
@@ -281,7 +281,7 @@ __attribute__((target("avx2,fma"))) static void add_bytes_cpu_avx2(const FewRows
 void few_rows_cpu(const FewRowsPart& of, float* sums) {
   const bool is_one_row = of.rows == 1 && !of.rounds && of.count % kSumLanes == 0;
   if (is_one_row && of.type == StoredNumber::kInt8 && cpu_target() != CpuTarget::kAny) {
-    return add_bytes_cpu_avx2(of, sums);
+    return add_bytes_in_registers(of, sums);
   }
   switch (cpu_target()) {
     case CpuTarget::kAvx512:

@@ -1,11 +1,13 @@
 #include "runner/plan/fake_operators.h"
 
+#include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/convolution.h>
 #include <ATen/ops/convolution_backward.h>
 #include <ATen/ops/empty.h>
 #include <gtest/gtest.h>
 
+#include "core/base/cpu_target.h"
 #include "kernels/cpu_operators.h"
 #include "kernels/max_pool.h"
 #include "runner/plan/fake_tensor_mode.h"
@@ -62,7 +64,10 @@ class DryConvolutionTest : public testing::Test {
 };
 
 class DryConvolutionTestOf : public DryConvolutionTest,
-                             public testing::WithParamInterface<ConvolutionCase> {};
+                             public testing::WithParamInterface<ConvolutionCase> {
+ protected:
+  void SetUp() override { use_kernels(Kernels::kReference); }
+};
 
 TEST_P(DryConvolutionTestOf, WithOneDnnTakesInputsInBlocksAndThenTheOutputTwice) {
   const ConvolutionCase& c = GetParam();
@@ -110,6 +115,15 @@ INSTANTIATE_TEST_SUITE_P(
                     ConvolutionCase{"Padded", {4, 64, 14, 14}, {128, 64, 3, 3}, 1},
                     ConvolutionCase{"Grouped", {4, 64, 14, 14}, {64, 1, 3, 3}, 1, 64}),
     [](const auto& info) { return std::string(info.param.name); });
+
+TEST_F(DryConvolutionTest, ByImageTakesTheColumnsOfEachThread) {
+  const ConvolutionCase c{"", {16, 1, 28, 28}, {20, 1, 5, 5}};
+  const auto meter = std::make_shared<WorkMeter>();
+  const FakeTensorMode scope(meter);
+  if (cpu_target() != CpuTarget::kAvx2) GTEST_SKIP() << "oneDNN convolves on this processor";
+  EXPECT_EQ(taken(meter, [&] { forward(c); }), bytes(c.x) + bytes(c.weight) + bytes(c.output()) +
+                                                   bytes({at::get_num_threads(), 5 * 5, 24 * 24}));
+}
 
 TEST_F(DryConvolutionTest, OfOneSmallImageIsRearrangedForAProduct) {
   const ConvolutionCase c{"", {1, 8, 10, 10}, {6, 8, 3, 3}};
