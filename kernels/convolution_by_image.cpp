@@ -59,23 +59,27 @@ struct OneImage {
   int64_t out;
   const float *x, *weight;
 
-  /// Calls `work(rows, columns)` for each chunk of the image's columns, gathered in `scratch`.
+  /// Calls `work(rows)` for the rows of each chunk.
   template <typename Work>
-  void for_each_chunk(float* scratch, const Work& work) const {
+  void for_each_chunk(const Work& work) const {
     const int64_t step = rows_of_chunk(windows);
     for (int64_t first = 0; first < windows.out[0]; first += step) {
-      const WindowRows rows = {first, std::min(first + step, windows.out[0])};
-      if (!is_image(windows)) gather_rows_cpu(x, windows, rows, scratch);
-      work(rows, is_image(windows) ? x : scratch);
+      work(WindowRows{first, std::min(first + step, windows.out[0])});
     }
+  }
+  /// The image's columns of these rows, gathered in `scratch`.
+  const float* columns_of(WindowRows rows, float* scratch) const {
+    if (is_image(windows)) return x;
+    gather_rows_cpu(x, windows, rows, scratch);
+    return scratch;
   }
   int64_t positions(WindowRows rows) const { return (rows.end - rows.begin) * windows.out[1]; }
 
   void forward(const float* bias, float* scratch, float* y) const {
     const int64_t all = windows.positions();
     for (int64_t i = 0; bias != nullptr && i < out; ++i) std::fill_n(y + i * all, all, bias[i]);
-    for_each_chunk(scratch, [&](WindowRows rows, const float* columns) {
-      matrix_product({weight, windows.numbers()}, {columns, positions(rows)},
+    for_each_chunk([&](WindowRows rows) {
+      matrix_product({weight, windows.numbers()}, {columns_of(rows, scratch), positions(rows)},
                      {out, positions(rows), windows.numbers()},
                      {y + rows.begin * windows.out[1], all, bias != nullptr});
     });
@@ -83,24 +87,23 @@ struct OneImage {
 
   /// Adds to the weight's gradient `sums` unless it is the first addend.
   void weight_gradient(const float* dy, float* scratch, float* sums, bool is_first) const {
-    for_each_chunk(scratch, [&](WindowRows rows, const float* columns) {
+    for_each_chunk([&](WindowRows rows) {
       matrix_product({dy + rows.begin * windows.out[1], windows.positions()},
-                     {columns, positions(rows), true}, {out, windows.numbers(), positions(rows)},
+                     {columns_of(rows, scratch), positions(rows), true},
+                     {out, windows.numbers(), positions(rows)},
                      {sums, windows.numbers(), !is_first || rows.begin > 0});
     });
   }
 
   /// `dx` is zero unless the columns are the image.
   void image_gradient(const float* dy, float* scratch, float* dx) const {
-    const int64_t step = rows_of_chunk(windows);
-    for (int64_t first = 0; first < windows.out[0]; first += step) {
-      const WindowRows rows = {first, std::min(first + step, windows.out[0])};
+    for_each_chunk([&](WindowRows rows) {
       float* const columns = is_image(windows) ? dx : scratch;
       matrix_product({weight, windows.numbers(), true},
                      {dy + rows.begin * windows.out[1], windows.positions()},
                      {windows.numbers(), positions(rows), out}, {columns, positions(rows)});
       if (!is_image(windows)) scatter_rows_cpu(columns, windows, rows, dx);
-    }
+    });
   }
 };
 
@@ -119,10 +122,9 @@ bool is_faster_by_image(const ImageWindows& windows, int64_t out_channels, Convo
   if (in_blocks) return is_backward && has_steps;
   if (is_backward && windows.channels == 1) return true;
   if (is_patches) return out_channels >= 16;
-  if (has_steps) return false;
-  const bool is_wide = area > 9 && windows.channels > 1;
-  return is_wide ? is_backward && area <= 25 && out_channels >= 20
-                 : area <= 25 && out_channels >= 16;
+  if (has_steps || area > 25 || out_channels < 16) return false;
+  if (area <= 9 || windows.channels == 1) return true;
+  return is_backward && out_channels >= 20;
 }
 
 at::Tensor convolve_by_image(const at::Tensor& x, const at::Tensor& weight,

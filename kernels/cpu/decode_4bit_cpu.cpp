@@ -131,7 +131,7 @@ __attribute__((target("avx2,fma"))) static void add_blocks_in_registers(const Bl
 }
 
 bool has_row_of_blocks() {
-  return cpu_target() != CpuTarget::kAny;
+  return cpu_target() == CpuTarget::kAvx2;
 }
 
 void add_row_of_blocks(const Blocks4Bit& from, const float* x, int64_t blocks, float* sums) {

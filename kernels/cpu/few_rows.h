@@ -43,7 +43,7 @@ struct Blocks4Bit {
 /// Adds the products of one row of x with whole blocks to `sums` [kSumLanes], which have the bits
 /// of those of decode_4bit() and few_rows_cpu(). Requires has_row_of_blocks().
 void add_row_of_blocks(const Blocks4Bit& from, const float* x, int64_t blocks, float* sums);
-/// Whether the processor has the instructions.
+/// Whether it was measured to be faster on this kind of processor: with AVX2 only.
 bool has_row_of_blocks();
 
 /// out[i - begin] = table[code i] * scale for begin <= i < end, each product rounded.

@@ -280,7 +280,7 @@ __attribute__((target("avx2,fma"))) static void add_bytes_in_registers(const Few
 
 void few_rows_cpu(const FewRowsPart& of, float* sums) {
   const bool is_one_row = of.rows == 1 && !of.rounds && of.count % kSumLanes == 0;
-  if (is_one_row && of.type == StoredNumber::kInt8 && cpu_target() != CpuTarget::kAny) {
+  if (is_one_row && of.type == StoredNumber::kInt8 && cpu_target() == CpuTarget::kAvx2) {
     return add_bytes_in_registers(of, sums);
   }
   switch (cpu_target()) {

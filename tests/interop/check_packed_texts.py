@@ -130,7 +130,7 @@ def check(binary, folder, name):
     of_labels = class_name.endswith("TokenClassification")
     lines = write_lines(folder)
     tokenizer = tagged.make_tokenizer(folder, make, lines)
-    if not of_labels:  # a text of its own: without the space that words begin with
+    if not of_labels:  # a separate text: without the space that words begin with
         tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"), pad_token="<pad>")
     texts = [text_of(tokenizer, line, of_labels) for line in lines]
     rows = packed([len(ids) for ids, _ in texts])
