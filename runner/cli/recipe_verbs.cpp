@@ -20,7 +20,7 @@
 #include "runner/draft/new_recipe.h"
 #include "runner/launch/memory_limits.h"
 #include "runner/plan/memory_check.h"
-#include "runner/plan/pattern_check.h"
+#include "runner/plan/model_check.h"
 #include "runner/startup/lazy_torch.h"
 #include "runner/submit/read_submit.h"
 #include "runner/sweep/sweep_file.h"
@@ -75,15 +75,14 @@ MachineMemory machine_for(const AcceleratorSection& section) {
   return {available_memory(here), here};
 }
 
-/// Warns of patterns that only a run can check.
-void check_name_patterns(const RecipeArguments& arguments, const LoadedRecipe& recipe,
+/// Warns of options that only a run can check.
+void check_model_options(const RecipeArguments& arguments, const LoadedRecipe& recipe,
                          const std::vector<std::string>& options) {
   if (options.empty()) return;
-  if (check_patterns(options, recipe.options, recipe.resolved, *recipe.registry)) return;
-  warn(
-      text("the names in {} are not checked: the model is not built without its data; "
-           "'accel-run plan {}' checks them",
-           quoted_list(options), arguments.path));
+  if (check_with_model(options, recipe.options, recipe.resolved, *recipe.registry)) return;
+  warn(text(
+      "{} {} not checked: the model is not built without its data; 'accel-run plan {}' does it",
+      quoted_list(options), options.size() == 1 ? "is" : "are", arguments.path));
 }
 
 ExitCode validate_verb(const RecipeArguments& arguments, const std::vector<std::string>& argv) {
@@ -96,11 +95,11 @@ ExitCode validate_verb(const RecipeArguments& arguments, const std::vector<std::
   const bool on_gpu =
       device == DeviceChoice::kCuda || (device == DeviceChoice::kAuto && gpus_here() > 0);
   const bool is_large = !on_gpu && may_exceed(recipe.resolved, machine);
-  const std::vector<std::string> patterns = pattern_options(recipe.resolved);
+  const std::vector<std::string> options = model_options(recipe.resolved);
   // Executes the program again, so that nothing may be printed before.
-  if (is_large || !patterns.empty()) require_torch(argv);
+  if (is_large || !options.empty()) require_torch(argv);
   report_layers(arguments, recipe);
-  check_name_patterns(arguments, recipe, patterns);
+  check_model_options(arguments, recipe, options);
   if (is_large) {
     print_warnings(memory_warnings(recipe.options, recipe.resolved, *recipe.registry, machine));
   }

@@ -1,12 +1,12 @@
 // Name patterns of recipes whose data is not opened.
-#include "runner/plan/pattern_check.h"
+#include "runner/plan/model_check.h"
 
 #include <gtest/gtest.h>
 
 #include "tests/unit/train/job/read_text.h"
 #include "train/job/build_job.h"
 
-namespace accel::pattern_check_test {
+namespace accel::model_check_test {
 namespace {
 
 struct Loaded {
@@ -38,17 +38,17 @@ constexpr auto kPairs = "{type: preference, path: none.jsonl, tokenizer: none}";
 std::string complaint(const std::string& text) {
   const Loaded loaded = load(text);
   try {
-    const auto options = pattern_options(loaded.resolved);
-    return check_patterns(options, loaded.recipe, loaded.resolved, loaded.registry) ? ""
-                                                                                    : "unchecked";
+    const auto options = model_options(loaded.resolved);
+    return check_with_model(options, loaded.recipe, loaded.resolved, loaded.registry) ? ""
+                                                                                      : "unchecked";
   } catch (const RecipeError& error) {
     return error.what();
   }
 }
 
-TEST(PatternCheckTest, OptionsWithPatternsAreFound) {
+TEST(ModelCheckTest, OptionsWithPatternsAreFound) {
   const auto found = [](const std::string& more) {
-    return pattern_options(load(recipe(kMlp, kTable, more)).resolved);
+    return model_options(load(recipe(kMlp, kTable, more)).resolved);
   };
   EXPECT_EQ(found(""), std::vector<std::string>());
   EXPECT_EQ(found("train: {freeze: []}\noptimizer: {type: sgd, groups: []}\n"),
@@ -56,9 +56,13 @@ TEST(PatternCheckTest, OptionsWithPatternsAreFound) {
   EXPECT_EQ(found("train: {freeze: ['*.bias']}\n"
                   "optimizer: {type: sgd, groups: [{match: '*', lr: 1}]}\n"),
             (std::vector<std::string>{"train.freeze", "optimizer.groups"}));
+  EXPECT_EQ(found("accelerator: {parallelism: {tp: 1, dp_replicate: 2}}\n"),
+            std::vector<std::string>());
+  EXPECT_EQ(found("accelerator: {parallelism: {tp: 2}}\n"),
+            std::vector<std::string>{"accelerator.parallelism"});
 }
 
-TEST(PatternCheckTest, ErrorsAreThoseOfARun) {
+TEST(ModelCheckTest, ErrorsAreThoseOfARun) {
   EXPECT_EQ(complaint(recipe(kMlp, kTable, "train: {freeze: ['*.bias']}\n")), "");
   EXPECT_EQ(complaint(recipe(kMlp, kTable, "train: {freeze: ['*.bais']}\n")),
             "r.yaml:3:17: error: '*.bais' matches no parameter\n"
@@ -77,7 +81,7 @@ TEST(PatternCheckTest, ErrorsAreThoseOfARun) {
             std::string::npos);
 }
 
-TEST(PatternCheckTest, ModelsOfTextsAndPairsAreBuilt) {
+TEST(ModelCheckTest, ModelsOfTextsAndPairsAreBuilt) {
   const std::string gpt =
       "{type: gpt, num_layers: 1, num_heads: 2, hidden_size: 8, vocab_size: 9, "
       "max_seq_len: 16}";
@@ -87,10 +91,27 @@ TEST(PatternCheckTest, ModelsOfTextsAndPairsAreBuilt) {
             std::string::npos);
 }
 
-TEST(PatternCheckTest, AModelThatNeedsItsDataIsNotChecked) {
+TEST(ModelCheckTest, AMeshThatTheModelDoesNotSupportIsRefused) {
+  const auto with_mesh = [](const std::string& heads, const std::string& mesh) {
+    return complaint(
+        recipe("{type: llama, num_layers: 2, hidden_size: 24, vocab_size: 9, "
+               "max_seq_len: 16, " +
+                   heads + "}",
+               "{type: tokens, path: none.bin, vocab_size: 9, max_seq_len: 16}",
+               "accelerator: {parallelism: {" + mesh + "}}\n"));
+  };
+  EXPECT_EQ(with_mesh("num_heads: 6, num_kv_heads: 3", "tp: 3"), "");
+  EXPECT_EQ(with_mesh("num_heads: 6, num_kv_heads: 3", "tp: 2"),
+            "r.yaml:3:33: error: 'tp' 2 does not divide the model's 'num_kv_heads' 3\n"
+            "    accelerator: {parallelism: {tp: 2}}\n"
+            "                                    ^\n"
+            "  hint: use a divisor of it\n");
+}
+
+TEST(ModelCheckTest, AModelThatNeedsItsDataIsNotChecked) {
   EXPECT_EQ(complaint(recipe(kMlp, kTable, "task: question_answering\ntrain: {freeze: [y]}\n")),
             "unchecked");
 }
 
 }  // namespace
-}  // namespace accel::pattern_check_test
+}  // namespace accel::model_check_test
