@@ -2,7 +2,11 @@
 
 #include <algorithm>
 #include <memory>
+#include <set>
+#include <string>
+#include <utility>
 
+#include "models/layers/module_state.h"
 #include "parallel/pipeline/simulate.h"
 #include "train/job/build_pipeline.h"
 
@@ -17,28 +21,56 @@ std::string range_text(int64_t first, int64_t count) {
   return count == 1 ? begin : begin + "-" + std::to_string(first + count - 1);
 }
 
-/// Elements of a parameter that FSDP's stages 1 and 2 keep beside its share; 0 for an undivided
-/// one.
-int64_t whole_beside_share(const Job& job, const Parameter& item, int64_t share) {
-  const int64_t stage = job.recipe.accelerator.fsdp.stage;
-  if (stage != 1 && stage != 2) return 0;
-  Mesh undivided = job.mesh;
-  undivided.shard = undivided.expert_shard = std::make_shared<SingleProcess>();
-  const int64_t whole = count_of(share_on_stage(item, undivided));
-  return whole == share ? 0 : whole;
-}
+/// The state of a job's parameters on the ranks of their stages.
+class StageState {
+ public:
+  StageState(const Job& job, int64_t optimizer_bytes) : job_(job) {
+    const AcceleratorSection& section = job.recipe.accelerator;
+    if (section.fsdp.param_dtype_under(section.mixed_precision) != FsdpDtype::kFp32) {
+      for (std::string& name : autocast_weights_of(*job.model)) cast_.insert(std::move(name));
+    }
+    int64_t trained = 0;  // on this rank
+    for (const Parameter& item : job.parameters) {
+      if (item.local.requires_grad()) trained += item.local.numel();
+    }
+    if (trained > 0) {
+      optimizer_bytes_per_element_ =
+          static_cast<double>(optimizer_bytes) / static_cast<double>(trained);
+    }
+  }
 
-/// Adds a share's weight, gradient and optimizer state on the rank of its stage.
-void add_state(const Parameter& item, const Job& job, double optimizer_bytes_per_element,
-               PlannedStage& rank) {
-  const int64_t count = count_of(share_on_stage(item, job.mesh));
-  const auto element = static_cast<int64_t>(item.local.element_size());
-  const int64_t bytes = count * element;
-  rank.weights += bytes + whole_beside_share(job, item, count) * element;
-  if (!item.local.requires_grad()) return;
-  rank.gradients += bytes;
-  rank.optimizer += static_cast<int64_t>(optimizer_bytes_per_element * static_cast<double>(count));
-}
+  void add(const Parameter& item, PlannedStage& rank) const {
+    const int64_t bytes = add_weight(item, rank);
+    if (!item.local.requires_grad()) return;
+    const auto elements = static_cast<double>(bytes / item.local.element_size());
+    rank.optimizer += static_cast<int64_t>(optimizer_bytes_per_element_ * elements);
+  }
+
+  /// Adds the share's weight and gradient; returns the bytes of each.
+  int64_t add_weight(const Parameter& item, PlannedStage& rank) const {
+    const int64_t count = count_of(share_on_stage(item, job_.mesh));
+    const int64_t bytes = count * item.local.element_size();
+    rank.weights += bytes + whole_beside_share(item, count);
+    if (item.local.requires_grad()) rank.gradients += bytes;
+    return bytes;
+  }
+
+ private:
+  /// Bytes that FSDP's stages 1 and 2 keep beside the parameter's share; 0 for an undivided one.
+  int64_t whole_beside_share(const Parameter& item, int64_t share) const {
+    const int64_t stage = job_.recipe.accelerator.fsdp.stage;
+    if (stage != 1 && stage != 2) return 0;
+    Mesh undivided = job_.mesh;
+    undivided.shard = undivided.expert_shard = std::make_shared<SingleProcess>();
+    const int64_t whole = count_of(share_on_stage(item, undivided));
+    if (whole == share) return 0;
+    return whole * (cast_.contains(item.name) ? 2 : item.local.element_size());
+  }
+
+  const Job& job_;
+  std::set<std::string> cast_;  ///< whole weights in a 16-bit type
+  double optimizer_bytes_per_element_ = 0;
+};
 
 }  // namespace
 
@@ -68,19 +100,14 @@ std::optional<PlannedPipeline> plan_pipeline(const Job& job, int64_t optimizer_b
   if (own_cost == 0) all = own_cost = 1;
   out.relative_cost = all / own_cost;
   for (const double cost : stages.costs) out.relative_costs.push_back(cost / own_cost);
-  int64_t trained = 0;  // on this rank
-  for (const Parameter& item : job.parameters) {
-    if (item.local.requires_grad()) trained += item.local.numel();
-  }
-  const double per_element =
-      trained > 0 ? static_cast<double>(optimizer_bytes) / static_cast<double>(trained) : 0;
+  const StageState state(job, optimizer_bytes);
   for (size_t i = 0; i < stages.parameters.size(); ++i) {
     const StageParameter& item = stages.parameters[i];
     const int64_t owner = layout.rank_of(item.stage);
-    add_state(job.parameters[i], job, per_element, out.ranks[static_cast<size_t>(owner)]);
+    state.add(job.parameters[i], out.ranks[static_cast<size_t>(owner)]);
     const int64_t reader = item.also_read_by ? layout.rank_of(*item.also_read_by) : owner;
-    if (reader != owner) {  // its weight and gradient
-      add_state(job.parameters[i], job, 0, out.ranks[static_cast<size_t>(reader)]);
+    if (reader != owner) {
+      state.add_weight(job.parameters[i], out.ranks[static_cast<size_t>(reader)]);
     }
   }
   for (int64_t rank = 0; rank < layout.ranks; ++rank) {
