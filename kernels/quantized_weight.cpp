@@ -19,6 +19,7 @@
 #include "kernels/choice.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/few_rows.h"
+#include "kernels/memory/stored_outputs.h"
 #include "kernels/without_autocast.h"
 
 namespace accel {
@@ -236,7 +237,7 @@ class QuantizedLinear : public torch::autograd::Function<QuantizedLinear> {
     context->save_for_backward(
         {weight.codes, weight.abs_max, weight.nested_abs_max, weight.nested_offset});
     const WithoutAutocast scope(x.device().type());
-    return at::linear(x, dequantize_weight(weight, x.scalar_type()));
+    return store_output([&] { return at::linear(x, dequantize_weight(weight, x.scalar_type())); });
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "kernels/choice.h"
+#include "kernels/memory/stored_outputs.h"
 #include "parallel/held_group.h"
 
 namespace accel {
@@ -40,7 +41,7 @@ class RowExchange final : public torch::autograd::Function<RowExchange> {
     hold(context, held);
     context->saved_data["sent"] = sent;
     context->saved_data["received"] = received;
-    return exchanged(held->group(), x, sent, received);
+    return store_output([&] { return exchanged(held->group(), x, sent, received); });
   }
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     const Rows sent = context->saved_data["sent"].toIntVector();

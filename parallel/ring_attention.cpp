@@ -13,6 +13,7 @@
 #include <optional>
 
 #include "kernels/choice.h"
+#include "kernels/memory/stored_outputs.h"
 #include "parallel/chunk_attention.h"
 
 namespace accel {
@@ -107,31 +108,37 @@ PartialAttention nothing_seen(const at::Tensor& query) {
           at::full(query.sizes().slice(0, 3), -std::numeric_limits<double>::infinity(), options)};
 }
 
+/// Output and log-sum-exp of attention to the keys of all ranks. `own`: keys and values, [2, ...].
+variable_list attend_ring(const at::Tensor& query, const at::Tensor& own, const RingMask& by,
+                          Communicator& group) {
+  const int64_t ranks = group.world();
+  PartialAttention all = nothing_seen(query);
+  at::Tensor visiting = own;
+  for (int64_t i = 0; i < ranks; ++i) {
+    std::optional<Turn> turn;
+    if (i + 1 < ranks) turn.emplace(group, visiting);
+    const int64_t from = (group.rank() + ranks - i) % ranks;
+    const Part part = part_of(group, from, query.size(2), by);
+    PartialAttention some = rows(all, part.first_query);
+    merge(some, attend_chunk(query.slice(2, part.first_query), keys_of(part, visiting)));
+    if (turn) visiting = turn->wait();
+  }
+  return {all.out.to(query.scalar_type()), all.logs};
+}
+
 class Ring final : public torch::autograd::Function<Ring> {
  public:
   /// `own`: keys and values, [2, ...].
   static at::Tensor forward(AutogradContext* context, const at::Tensor& query,
                             const at::Tensor& own, const RingMask& by, const HeldGroupPtr& held) {
-    Communicator& group = held->group();
-    const int64_t ranks = group.world();
-    PartialAttention all = nothing_seen(query);
-    at::Tensor visiting = own;
-    for (int64_t i = 0; i < ranks; ++i) {
-      std::optional<Turn> turn;
-      if (i + 1 < ranks) turn.emplace(group, visiting);
-      const int64_t from = (group.rank() + ranks - i) % ranks;
-      const Part part = part_of(group, from, query.size(2), by);
-      PartialAttention some = rows(all, part.first_query);
-      merge(some, attend_chunk(query.slice(2, part.first_query), keys_of(part, visiting)));
-      if (turn) visiting = turn->wait();
-    }
-    at::Tensor out = all.out.to(query.scalar_type());
+    const variable_list made =
+        store_outputs([&] { return attend_ring(query, own, by, held->group()); });
     hold(context, held);
-    variable_list saved = {query, own, out, all.logs};
+    variable_list saved = {query, own, made[0], made[1]};
     if (by.by_position.defined()) saved.push_back(by.by_position);
     context->save_for_backward(saved);
     context->saved_data[kIsCausal] = by.is_causal;
-    return out;
+    return made[0];
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {

@@ -6,6 +6,7 @@
 
 #include <utility>
 
+#include "kernels/memory/stored_outputs.h"
 #include "parallel/held_group.h"
 #include "parallel/own_random_stream.h"
 #include "parallel/row_share.h"
@@ -59,7 +60,7 @@ class Sum final : public torch::autograd::Function<Sum> {
  public:
   static at::Tensor forward(AutogradContext* /*context*/, const at::Tensor& x,
                             const HeldGroupPtr& held) {
-    return summed(held->group(), x);
+    return store_output([&] { return summed(held->group(), x); });
   }
   static variable_list backward(AutogradContext* /*context*/, const variable_list& gradients) {
     return {gradients[0], at::Tensor()};
@@ -83,7 +84,7 @@ class ScatterSequence final : public torch::autograd::Function<ScatterSequence> 
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x,
                             const HeldGroupPtr& held) {
     hold(context, held);
-    return scattered(held->group(), x);
+    return store_output([&] { return scattered(held->group(), x); });
   }
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     return {gathered(group_of(context), gradients[0]), at::Tensor()};

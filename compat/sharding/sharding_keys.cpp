@@ -171,9 +171,6 @@ constexpr ShardingKey kParallelismKeys[] = {
 constexpr std::string_view kPartsHint = "leave it out, or write 1";
 constexpr std::string_view kOrFalse = "leave it out, or write false";
 
-constexpr std::string_view kStored =
-    "attention weights are stored only with attention dropout or softcapping: use "
-    "'train.activation_checkpointing: blocks' there";
 constexpr std::string_view kOfModel = "it is an option of the recipe's model";
 constexpr std::string_view kAllBlocks = "all blocks are computed again";
 constexpr std::string_view kWithGranularity = "recompute_granularity=full";
@@ -197,9 +194,9 @@ constexpr ShardingKey kMegatronKeys[] = {
     {"gradient_clipping", "0", Act::kSame},
     {"gradient_clipping", "number", Act::kSets, "train.max_grad_norm"},
     {"recompute_granularity", "full", Act::kSets, "train.activation_checkpointing=blocks"},
-    {"recompute_granularity", "selective", Act::kNoEffect, kStored},
+    {"recompute_granularity", "selective", Act::kSets, "train.activation_checkpointing=selective"},
     {"recompute_activations", "false", Act::kSame},
-    {"recompute_activations", "true", Act::kNoEffect, kStored},
+    {"recompute_activations", "true", Act::kSets, "train.activation_checkpointing=selective"},
     {"recompute_method", "*", Act::kNoEffect, kAllBlocks, "", kWithGranularity},
     {"recompute_num_layers", "*", Act::kNoEffect, kAllBlocks, "", kWithGranularity},
     {"use_custom_fsdp", "false", Act::kSame},

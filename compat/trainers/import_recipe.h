@@ -72,6 +72,8 @@ class TrainerConfig {
   const std::string& prefix() const { return prefix_; }
   /// Null for a missing or unset key.
   const Node::Entry* find(const std::string& key) const;
+  /// Whether the config has the key with the value none.
+  bool is_none(const std::string& key) const { return tree_.find(key) && !find(key); }
   std::optional<std::string> text(const std::string& key) const;
   std::optional<double> number(const std::string& key) const;
   /// Whether the key is true in any of YAML's and Python's spellings.

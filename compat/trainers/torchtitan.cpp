@@ -20,6 +20,9 @@ namespace {
 using Use = TrainerKey::Use;
 
 /// Keys with their sections.
+constexpr const char* kTitanStages =
+    "stages are divided by planned cost; 'accelerator.pipeline.blocks' has other sizes";
+
 constexpr TrainerKey kTitanKeys[] = {
     {"job.config_file", Use::kIdle},
     {"job.description", Use::kIdle},
@@ -101,7 +104,19 @@ constexpr TrainerKey kTitanKeys[] = {
     {"experimental.pipeline_parallel_microbatches", Use::kRead},
     {"parallelism.context_parallel_degree", Use::kRead},
     {"parallelism.context_parallel_rotate_method", Use::kRead},
+    {"parallelism.context_parallel_load_balancer", Use::kIdle},
     {"parallelism.enable_async_tensor_parallel", Use::kIdle},
+    {"parallelism.disable_loss_parallel", Use::kIdle},
+    {"parallelism.enable_compiled_autograd", Use::kLack, "compilation", "false"},
+    {"parallelism.pipeline_parallel_first_stage_less_layers", Use::kIdle},
+    {"parallelism.pipeline_parallel_last_stage_less_layers", Use::kIdle},
+    {"parallelism.pipeline_parallel_layers_per_stage", Use::kNot, kTitanStages},
+    {"parallelism.pipeline_parallel_split_points", Use::kNot, kTitanStages},
+    {"parallelism.module_fqns_per_model_part", Use::kNot, kTitanStages},
+    {"parallelism.pipeline_parallel_schedule_csv", Use::kNot,
+     "'accelerator.pipeline.schedule' names one of the built-in schedules"},
+    {"parallelism.pipeline_parallel_expert_parallel_overlap", Use::kIdle},
+    {"parallelism.expert_parallel_comm_backend", Use::kIdle},
     {"parallelism.expert_parallel_degree", Use::kCopy, "accelerator.parallelism.ep", "1"},
     {"parallelism.expert_tensor_parallel_degree", Use::kIdle},
     {"experimental.context_parallel_degree", Use::kRead},
@@ -125,8 +140,9 @@ constexpr TrainerKey kTitanKeys[] = {
     {"checkpoint.async_mode", Use::kIdle},
     {"checkpoint.load_step", Use::kNot, "write a checkpoint in 'checkpoint.resume'", "-1"},
     {"float8.enable_float8_linear", Use::kLack, "fp8", "false"},
-    {"activation_checkpoint.mode", Use::kRead, "", "none"},
-    {"activation_checkpoint.selective_ac_option", Use::kIdle},
+    {"activation_checkpoint.mode", Use::kRead},
+    {"activation_checkpoint.selective_ac_option", Use::kRead},
+    {"activation_checkpoint.memory_budget", Use::kRead},
     {"compile.enable", Use::kLack, "compilation", "false"},
     {"compile.components", Use::kIdle},
     {"comm.train_timeout_seconds", Use::kRead},
@@ -320,6 +336,25 @@ void read_titan_schedule(TrainerConfig& config, double steps) {
   for (const char* key : {kRatio, kShape, "lr_scheduler.min_lr_factor"}) config.ignore(key);
 }
 
+void read_titan_checkpointing(TrainerConfig& config) {
+  constexpr auto kMode = "activation_checkpoint.mode";
+  constexpr auto kOption = "activation_checkpoint.selective_ac_option";
+  const std::string mode = config.text(kMode).value_or("selective");
+  const std::string option = config.text(kOption).value_or("op");
+  config.ignore(kOption);
+  config.ignore("activation_checkpoint.memory_budget");
+  if (config.is_none(kMode)) return;
+  config.set_text("train.activation_checkpointing", mode == "full" ? "blocks" : "selective", kMode);
+  if (mode == "selective" && option == "op") {
+    config.remark(
+        "activation_checkpoint.mode: torchtitan recomputes every second matrix product, this job "
+        "none");
+  } else if (mode != "full") {
+    config.remark(text("{}: {} is not supported: outputs of matrix products are stored",
+                       mode == "selective" ? kOption : kMode, mode == "selective" ? option : mode));
+  }
+}
+
 void read_titan_length(TrainerConfig& config) {
   const double steps = config.number("training.steps").value_or(10'000);
   config.set_text("train.until", to_string(Duration{steps, Duration::Unit::kSteps}),
@@ -335,13 +370,7 @@ void read_titan_length(TrainerConfig& config) {
     config.set_text("train.batch", local, local_key);
     config.put("data.loader.split_batches", "false");
   }
-  const std::string mode = config.text("activation_checkpoint.mode").value_or("selective");
-  if (mode != "none") {
-    config.set_text("train.activation_checkpointing", "blocks", "activation_checkpoint.mode");
-    if (mode == "selective") {
-      config.remark("activation_checkpoint.mode: whole blocks are computed again, as with 'full'");
-    }
-  }
+  read_titan_checkpointing(config);
   const std::string type = config.text("training.mixed_precision_param").value_or("bfloat16");
   if (!read_titan_fp8(config) && type == "bfloat16") {
     config.set_text("accelerator.mixed_precision", "bf16", "training.mixed_precision_param");

@@ -8,13 +8,17 @@
 #include <utility>
 #include <vector>
 
+#include "core/api/activation_checkpointing.h"
+
 namespace accel {
 
-/// Calls `compute` and stores only `compute` and its captures for the backward pass, which calls it
-/// again with the same random numbers and autocast state; gradients have the same bits. `compute`
-/// must be deterministic. As torch.utils.checkpoint without reentrance (Chen et al., "Training Deep
-/// Nets with Sublinear Memory Cost", 2016).
-__attribute__((visibility("default"))) at::Tensor checkpoint(std::function<at::Tensor()> compute);
+/// Calls `compute` and stores only `compute`, its captures and, if selective, its StoredOutputs for
+/// the backward pass, which calls it again with the same random numbers and autocast state;
+/// gradients have the same bits. `compute` must be deterministic. As torch.utils.checkpoint without
+/// reentrance (Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016).
+__attribute__((visibility("default"))) at::Tensor checkpoint(
+    std::function<at::Tensor()> compute,
+    ActivationCheckpointing mode = ActivationCheckpointing::kBlocks);
 
 /// Storage for the inputs of checkpointed blocks, outside of their device.
 class BlockInputs {
@@ -28,7 +32,8 @@ class BlockInputs {
 /// checkpoint() of `compute(input)` with `input` in `inputs`; null: on its device.
 __attribute__((visibility("default"))) at::Tensor checkpoint(
     BlockInputs* inputs, const at::Tensor& input,
-    std::function<at::Tensor(const at::Tensor&)> compute);
+    std::function<at::Tensor(const at::Tensor&)> compute,
+    ActivationCheckpointing mode = ActivationCheckpointing::kBlocks);
 
 /// Observes the forward pass of a block: sharding gathers the block's parameters before it and
 /// frees them after it.
@@ -59,8 +64,8 @@ class BlockStage {
 class Block {
  public:
   virtual ~Block() = default;
-  void set_checkpointed(bool on) { checkpointed_ = on; }
-  bool is_checkpointed() const { return checkpointed_; }
+  void set_checkpointing(ActivationCheckpointing mode) { checkpointing_ = mode; }
+  ActivationCheckpointing checkpointing() const { return checkpointing_; }
   /// Null: the input of a checkpointed block stays on its device.
   void set_inputs(std::shared_ptr<BlockInputs> inputs) { inputs_ = std::move(inputs); }
   BlockInputs* inputs() const { return inputs_.get(); }
@@ -72,7 +77,7 @@ class Block {
   BlockStage* stage() const { return stage_; }
 
  private:
-  bool checkpointed_ = false;
+  ActivationCheckpointing checkpointing_ = ActivationCheckpointing::kNone;
   std::shared_ptr<BlockInputs> inputs_;
   BlockHooks* hooks_ = nullptr;
   BlockStage* stage_ = nullptr;
@@ -86,12 +91,14 @@ at::Tensor run_block(B& block, const at::Tensor& input, const Others&... others)
   if (stage && !stage->enter(input)) return input;
   BlockHooks* const hooks = block.hooks();
   if (hooks) hooks->before_forward();
-  at::Tensor output = block.is_checkpointed()
-                          ? checkpoint(block.inputs(), input,
-                                       [&block, others...](const at::Tensor& x) {
-                                         return block.forward(x, others...);
-                                       })
-                          : block.forward(input, others...);
+  const ActivationCheckpointing mode = block.checkpointing();
+  at::Tensor output =
+      mode == ActivationCheckpointing::kNone
+          ? block.forward(input, others...)
+          : checkpoint(
+                block.inputs(), input,
+                [&block, others...](const at::Tensor& x) { return block.forward(x, others...); },
+                mode);
   if (hooks) hooks->after_forward(output);
   if (stage) stage->leave(output);
   return output;

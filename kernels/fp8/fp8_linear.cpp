@@ -13,6 +13,7 @@
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "kernels/fp8/fp8_matrix.h"
+#include "kernels/memory/stored_outputs.h"
 #include "kernels/without_autocast.h"
 
 namespace accel {
@@ -57,6 +58,14 @@ struct Fp8Weight {
 Fp8Matrix cast(const Fp8Weight& weight, const Fp8Layer& layer, bool by_row) {
   if (!weight.inverse_scale.defined()) return cast(weight.tensor, layer, kWeightOperand, by_row);
   return {weight.tensor.to(type_of(layer, kWeightOperand)).contiguous(), weight.inverse_scale};
+}
+
+/// x [rows, inputs] times the transpose of weight [outputs, inputs].
+at::Tensor output(const at::Tensor& x, const Fp8Weight& weight, const Fp8Layer& layer) {
+  if (!layer.fprop) return x.mm(weight.tensor.t());
+  const bool by_row = is_by_row(layer);
+  return fp8_product(cast(x, layer, kInputOperand, by_row), cast(weight, layer, by_row),
+                     x.scalar_type(), /*fast=*/true);
 }
 
 /// dy [rows, outputs] times weight [outputs, inputs].
@@ -106,11 +115,7 @@ class Fp8LinearFunction : public torch::autograd::Function<Fp8LinearFunction> {
       record(x, (*layer->delayed)[kInputOperand]);
       record(weight, (*layer->delayed)[kWeightOperand]);
     }
-    if (!layer->fprop) return x.mm(weight.t());
-    const bool by_row = is_by_row(*layer);
-    return fp8_product(cast(x, *layer, kInputOperand, by_row),
-                       cast(Fp8Weight{weight, scale}, *layer, by_row), x.scalar_type(),
-                       /*fast=*/true);
+    return store_output([&] { return output(x, {weight, scale}, *layer); });
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,

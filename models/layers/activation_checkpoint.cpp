@@ -14,6 +14,7 @@
 
 #include "core/api/block.h"
 #include "core/api/model.h"
+#include "kernels/memory/stored_outputs.h"
 
 namespace accel {
 namespace {
@@ -152,10 +153,22 @@ class RecomputationDone {};
 /// One checkpointed call, and its saved tensors in order.
 class Recomputation {
  public:
-  explicit Recomputation(std::function<at::Tensor()> compute) : compute_(std::move(compute)) {}
+  Recomputation(std::function<at::Tensor()> compute, ActivationCheckpointing mode)
+      : compute_(std::move(compute)), is_selective_(mode == ActivationCheckpointing::kSelective) {}
 
-  at::Tensor call() const { return compute_(); }
-  size_t next_slot() { return count_++; }
+  at::Tensor call() {
+    at::Tensor output;
+    {
+      const StoredOutputsScope scope(stored_if_selective(), StoredOutputsScope::Pass::kStore);
+      output = compute_();
+    }
+    stored_.truncate(reached_);
+    return output;
+  }
+  size_t next_slot() {
+    reached_ = stored_.size();
+    return count_++;
+  }
 
   at::Tensor recompute(size_t number) {
     if (again_.size() != count_ || !again_[number].defined()) run_again();
@@ -183,6 +196,7 @@ class Recomputation {
     again_.reserve(count_);
     const RecomputeScope state(random_, autocast_);
     const HookScope hooks([this] { return std::make_unique<RecomputeHooks>(*this); });
+    const StoredOutputsScope scope(stored_if_selective(), StoredOutputsScope::Pass::kTake);
     try {
       compute_();
     } catch (const RecomputationDone&) {
@@ -191,10 +205,15 @@ class Recomputation {
     throw std::logic_error("a block computed something else the second time");
   }
 
+  StoredOutputs* stored_if_selective() { return is_selective_ ? &stored_ : nullptr; }
+
   std::function<at::Tensor()> compute_;
+  bool is_selective_;
   RandomState random_ = random_state();
   AutocastState autocast_;
+  StoredOutputs stored_;
   size_t count_ = 0;
+  size_t reached_ = 0;  // stored calls before the last saved tensor, where run_again() ends
   std::vector<at::Tensor> again_;
 };
 
@@ -211,33 +230,37 @@ class SlotHooks final : public SavedVariableHooks {
 
 }  // namespace
 
-at::Tensor checkpoint(std::function<at::Tensor()> compute) {
-  if (!at::GradMode::is_enabled()) return compute();
+at::Tensor checkpoint(std::function<at::Tensor()> compute, ActivationCheckpointing mode) {
+  if (!at::GradMode::is_enabled() || mode == ActivationCheckpointing::kNone) return compute();
   HookEngine::install();
-  const auto owner = std::make_shared<Recomputation>(std::move(compute));
+  if (mode == ActivationCheckpointing::kSelective) register_stored_operators();
+  const auto owner = std::make_shared<Recomputation>(std::move(compute), mode);
   const HookScope hooks([&owner] { return std::make_unique<SlotHooks>(owner); });
   return owner->call();
 }
 
 at::Tensor checkpoint(BlockInputs* inputs, const at::Tensor& input,
-                      std::function<at::Tensor(const at::Tensor&)> compute) {
+                      std::function<at::Tensor(const at::Tensor&)> compute,
+                      ActivationCheckpointing mode) {
   if (!at::GradMode::is_enabled()) return compute(input);
-  if (!inputs) return checkpoint([input, run = std::move(compute)] { return run(input); });
+  if (!inputs) return checkpoint([input, run = std::move(compute)] { return run(input); }, mode);
   return checkpoint(
-      [stored = inputs->store(input), run = std::move(compute)] { return run(stored()); });
+      [stored = inputs->store(input), run = std::move(compute)] { return run(stored()); }, mode);
 }
 
 bool is_recomputing() {
   return RecomputeScope::is_active();
 }
 
-int64_t checkpoint_blocks(Model& model, const std::shared_ptr<BlockInputs>& inputs) {
+int64_t checkpoint_blocks(Model& model, const std::shared_ptr<BlockInputs>& inputs,
+                          ActivationCheckpointing mode) {
   HookEngine::install();
+  if (mode == ActivationCheckpointing::kSelective) register_stored_operators();
   int64_t found = 0;
   for (const auto& module : model.module().modules(false)) {
     auto* block = dynamic_cast<Block*>(module.get());
     if (!block) continue;
-    block->set_checkpointed(true);
+    block->set_checkpointing(mode);
     block->set_inputs(inputs);
     ++found;
   }

@@ -111,7 +111,7 @@ void AtenGraph::run_region(const Region& region, ValueTable& table) const {
   const auto made = std::make_shared<std::vector<IValue>>();
   // Expired in the recomputation, whose results exist already.
   const std::weak_ptr<std::vector<IValue>> wanted = made;
-  checkpoint([this, &region, given = std::move(given), wanted, device = table.back()] {
+  const auto compute = [this, &region, given = std::move(given), wanted, device = table.back()] {
     ValueTable own(slots_ + 1);
     own.back() = device;
     for (size_t i = 0; i < given.size(); ++i) own[region.inputs[i].first] = given[i]();
@@ -120,7 +120,8 @@ void AtenGraph::run_region(const Region& region, ValueTable& table) const {
       for (const size_t slot : region.outputs) out->push_back(own[slot]);
     }
     return at::Tensor();
-  });
+  };
+  checkpoint(compute, region.block->checkpointing());
   for (size_t i = 0; i < made->size(); ++i) table[region.outputs[i]] = std::move((*made)[i]);
 }
 

@@ -346,7 +346,8 @@ Values AtenGraph::run(Values inputs) const {
   inputs.clear();
   size_t next = 0;
   for (const Region& region : regions_) {
-    if (!region.block->is_checkpointed() || !at::GradMode::is_enabled()) continue;
+    if (region.block->checkpointing() == ActivationCheckpointing::kNone) continue;
+    if (!at::GradMode::is_enabled()) continue;
     run_lines(next, region.begin, table);
     run_region(region, table);
     next = region.end;

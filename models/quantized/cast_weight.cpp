@@ -10,6 +10,7 @@
 #include "core/base/text.h"
 #include "core/recipe/number_text.h"
 #include "kernels/choice.h"
+#include "kernels/memory/stored_outputs.h"
 #include "kernels/product_type.h"
 #include "kernels/without_autocast.h"
 
@@ -29,7 +30,7 @@ class CastLinear : public torch::autograd::Function<CastLinear> {
                             const at::Tensor& stored) {
     context->save_for_backward({stored});
     const WithoutAutocast scope(x.device().type());
-    return at::linear(x, uncast_weight(stored, x.scalar_type()));
+    return store_output([&] { return at::linear(x, uncast_weight(stored, x.scalar_type())); });
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,

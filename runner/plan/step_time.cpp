@@ -109,7 +109,7 @@ double bubble_of(const Plan& plan, const StepTime& time, double message, const C
 
 ComputeMode compute_mode(const RecipeOptions& recipe) {
   return {.is_16bit = recipe.accelerator.mixed_precision != MixedPrecision::kNo,
-          .recomputes = recipe.train.activation_checkpointing != ActivationCheckpointing::kNone};
+          .recomputes = recipe.train.activation_checkpointing == ActivationCheckpointing::kBlocks};
 }
 
 StepTime estimate_step(const Plan& plan, const Hardware& hardware, const ComputeMode& mode) {

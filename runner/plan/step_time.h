@@ -9,7 +9,7 @@ namespace accel {
 /// How a recipe computes.
 struct ComputeMode {
   bool is_16bit = false;    ///< matrix products in bf16 or fp16
-  bool recomputes = false;  ///< activation checkpointing
+  bool recomputes = false;  ///< matrix products, in backward passes
 };
 
 ComputeMode compute_mode(const RecipeOptions& recipe);

@@ -75,6 +75,7 @@ def check_divided(scratch, report):
             meshes["pp2-cp2-blocks"] = [*MESHES["pp2-cp2-fsdp"], "train.activation_checkpointing=blocks"]
             meshes["pp2-tp2-fsdp2"] = [*mesh(8, stage=3, pp=2, tp=2), SEQUENCE]
             meshes["pp2-tp2-blocks"] = [*MESHES["pp2-tp2"], "train.activation_checkpointing=blocks"]
+            meshes["pp2-tp2-selective"] = [*MESHES["pp2-tp2"], SEQUENCE, "train.activation_checkpointing=selective"]
             meshes["pp2-hsdp"] = mesh(8, stage=2, pp=2, dp_replicate=2, dp_shard=2)
         for name, words in mesh_jobs.spread(meshes.items(), 1 if model == "gpt" else 3):
             # A rank of four with other samples has one micro-batch of a step.

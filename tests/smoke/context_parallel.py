@@ -93,9 +93,15 @@ def check_dropout(scratch, report):
     """Blocks are computed again with the same numbers; a ring has no dropout of attention weights."""
     words = ["model.dropout=0.3", *MESHES["cp2"], "train.until=6 steps", "eval.every=6 steps"]
     train(scratch, report, "gpt.yaml", "dropout", *words)
-    train(scratch, report, "gpt.yaml", "dropout-again", *words, "train.activation_checkpointing=blocks")
-    found, again = records(scratch, "dropout", "loss"), records(scratch, "dropout-again", "loss")
-    report.check("recomputed blocks draw the same numbers", found == again, f"{found} {again}")
+    for mode in ("blocks", "selective"):
+        train(scratch, report, "gpt.yaml", f"dropout-{mode}", *words, f"train.activation_checkpointing={mode}")
+        found, again = records(scratch, "dropout", "loss"), records(scratch, f"dropout-{mode}", "loss")
+        report.check(f"recomputation draws the same numbers, {mode}", found == again, f"{found} {again}")
+    for mode in ("none", "selective"):
+        train(scratch, report, "gpt.yaml", f"ring-{mode}", *MESHES["cp2-ring"], "train.until=6 steps",
+              f"train.activation_checkpointing={mode}")
+    found, again = records(scratch, "ring-none", "loss"), records(scratch, "ring-selective", "loss")
+    report.check("the stored attention of a ring has the same bits", found == again, f"{found} {again}")
 
 
 def check_encoders(scratch, report, recipes):

@@ -59,6 +59,7 @@ def check_training(scratch, report):
     check_texts(scratch, report, "1", "ep2", "pp2-ep2")
     for kind, words in (("bf16", ["accelerator.mixed_precision=bf16"]),
                         ("recomputed", ["train.activation_checkpointing=blocks"]),
+                        ("selective", ["train.activation_checkpointing=selective"]),
                         ("lora", ['model.lora={rank: 2, target_modules: ["*.q_proj", "*.gate_proj", "*.down_proj"]}']),
                         ("bias", ["model.moe.bias_update_rate=0.01", "data.loader.even_batches=false"]),
                         ("frozen", ['train.freeze=["*.experts.3.*", "*.experts.4.*"]'])):

@@ -315,8 +315,9 @@ def main():
         check_stages(scratch, report, "gpt.yaml", "gpt")
         check_stages(scratch, report, "gpt.yaml", "muon", "optimizer!={type: muon, lr: 0.01}")
         check_stages(scratch, report, "gpt.yaml", "adafactor", "optimizer!={type: adafactor, lr: 0.01}")
-        check_stages(scratch, report, "gpt.yaml", "checkpointed", "train.activation_checkpointing=blocks",
-                     "accelerator.mixed_precision=bf16")
+        for mode in ("blocks", "selective"):
+            check_stages(scratch, report, "gpt.yaml", mode, f"train.activation_checkpointing={mode}",
+                         "accelerator.mixed_precision=bf16")
         check_small_blocks(scratch, report)
         check_recipes(scratch, report, recipes)
         check_canonical(scratch, report)

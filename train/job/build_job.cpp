@@ -88,10 +88,11 @@ void prepare_training(const Job& job) {
   check_precompiled(job);
   const TrainSection& train = job.recipe.train;
   freeze_parameters(*job.model, train.freeze, recipe_place(job.resolved, "train.freeze"));
-  const bool recompute = train.activation_checkpointing == ActivationCheckpointing::kBlocks;
+  const ActivationCheckpointing mode = train.activation_checkpointing;
   std::shared_ptr<BlockInputs> inputs;
   if (train.activation_cpu_offload) inputs = std::make_shared<OffloadedInputs>();
-  if (recompute && checkpoint_blocks(*job.model, inputs) == 0) {
+  const bool recomputes = mode != ActivationCheckpointing::kNone;
+  if (recomputes && checkpoint_blocks(*job.model, inputs, mode) == 0) {
     refuse(job, "train.activation_checkpointing",
            text("the model '{}' has no blocks to recompute", job.recipe.model.type),
            "leave 'activation_checkpointing' out");

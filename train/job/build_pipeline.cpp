@@ -140,7 +140,7 @@ void check_pipeline(const RecipeOptions& recipe, const Node& resolved) {
     refuse(resolved, kKey, "'pp' needs 'train.micro_batch': stages work on different micro-batches",
            "set it so that a step has at least twice as many micro-batches as 'pp'");
   }
-  const bool recomputes = recipe.train.activation_checkpointing == ActivationCheckpointing::kBlocks;
+  const bool recomputes = recipe.train.activation_checkpointing != ActivationCheckpointing::kNone;
   if (recomputes && splits_backward(section.pipeline.schedule)) {
     refuse(resolved, "train.activation_checkpointing",
            "'activation_checkpointing' does not support the schedules zbh1 and zbv, which would "

@@ -221,7 +221,9 @@ void build_frozen_stream(Job& job, bool is_estimate) {
 
 void recompute_streamed(const Job& job, const std::shared_ptr<BlockInputs>& inputs) {
   if (!frozen_memory(job).is_streamed()) return;
-  checkpoint_blocks(*job.model, inputs);
+  if (job.recipe.train.activation_checkpointing == ActivationCheckpointing::kNone) {
+    checkpoint_blocks(*job.model, inputs);
+  }
   if (job.frozen_stream) job.frozen_stream->follow_recomputation(inputs);
 }
 

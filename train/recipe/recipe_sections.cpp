@@ -351,8 +351,10 @@ Schema<TrainSection> TrainSection::schema() {
       .hint_for({"freeze_layers", "frozen_layers", "freeze_parameters"})
       .field(
           "activation_checkpointing", &TrainSection::activation_checkpointing,
-          "blocks: store only the input of each block of the model and recompute its activations "
-          "in backward. Much less memory, a third more computation, the same results.")
+          "What to store of each block of the model; backward recomputes the rest, with the same "
+          "results. selective: outputs of matrix products, convolutions and fused attention; less "
+          "memory for little computation. blocks: only the block's input; much less memory for a "
+          "third more computation.")
       .on_resume(Change::kFree)
       .hint_for({"gradient_checkpointing", "grad_checkpointing", "use_gradient_checkpointing"},
                 "blocks")

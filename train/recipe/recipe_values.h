@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/api/activation_checkpointing.h"
 #include "core/recipe/registry.h"
 #include "core/recipe/wrapped.h"
 #include "parallel/shared_memory/cpu_backend.h"
@@ -46,12 +47,12 @@ struct EnumNames<BestMode> {
       {BestMode::kAuto, "auto"}, {BestMode::kMin, "min"}, {BestMode::kMax, "max"}};
 };
 
-/// Activation checkpointing.
-enum class ActivationCheckpointing { kNone, kBlocks };
 template <>
 struct EnumNames<ActivationCheckpointing> {
   static constexpr std::pair<ActivationCheckpointing, const char*> kValues[] = {
-      {ActivationCheckpointing::kNone, "none"}, {ActivationCheckpointing::kBlocks, "blocks"}};
+      {ActivationCheckpointing::kNone, "none"},
+      {ActivationCheckpointing::kSelective, "selective"},
+      {ActivationCheckpointing::kBlocks, "blocks"}};
 };
 
 /// Handling of a failed save.

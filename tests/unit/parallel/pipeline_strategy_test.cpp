@@ -25,11 +25,12 @@
 namespace accel {
 
 // Of the models' library, which this test does not link.
-at::Tensor checkpoint(std::function<at::Tensor()> compute) {
+at::Tensor checkpoint(std::function<at::Tensor()> compute, ActivationCheckpointing /*mode*/) {
   return compute();
 }
 at::Tensor checkpoint(BlockInputs* /*inputs*/, const at::Tensor& input,
-                      std::function<at::Tensor(const at::Tensor&)> compute) {
+                      std::function<at::Tensor(const at::Tensor&)> compute,
+                      ActivationCheckpointing /*mode*/) {
   return compute(input);
 }
 

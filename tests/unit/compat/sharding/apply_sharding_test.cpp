@@ -274,6 +274,10 @@ TEST(ApplyShardingTest, TensorParallelismIsAnAxisOfTheMesh) {
             "sets: accelerator.parallelism.sequence_parallel=true accelerator.parallelism.tp=2");
   EXPECT_EQ(outcome(kMegatronFamily, "{recompute_granularity: full, num_micro_batches: 4}"),
             "sets: train.activation_checkpointing=blocks train.gradient_accumulation_steps=4");
+  for (const char* keys : {"recompute_granularity: selective", "recompute_activations: true",
+                           "{recompute_granularity: selective, recompute_activations: true}"}) {
+    EXPECT_EQ(outcome(kMegatronFamily, keys), "sets: train.activation_checkpointing=selective");
+  }
 }
 
 TEST(ApplyShardingTest, WhatDependsOnAnotherOptionOrIsMissingIsTold) {

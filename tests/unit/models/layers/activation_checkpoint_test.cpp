@@ -3,10 +3,13 @@
 #include "models/layers/activation_checkpoint.h"
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/mm.h>
 #include <gtest/gtest.h>
 #include <torch/nn/module.h>
 
 #include "core/api/model.h"
+#include "core/base/text.h"
 #include "models/layers/module_state.h"
 #include "tests/unit/build_component.h"
 #include "tests/unit/cpu_autocast.h"
@@ -35,11 +38,13 @@ struct Pass {
   int64_t blocks = 0;
 };
 
-Pass pass_of(const std::string& yaml, bool images, bool autocast, bool again) {
+Pass pass_of(const std::string& yaml, bool images, bool autocast, ActivationCheckpointing mode) {
   at::manual_seed(3);
   const auto model = build<Model>(yaml, images ? pictures() : tokens());
   Pass out;
-  if (again) out.blocks = checkpoint_blocks(*model);
+  if (mode != ActivationCheckpointing::kNone) {
+    out.blocks = checkpoint_blocks(*model, nullptr, mode);
+  }
   Batch batch;
   batch.inputs = images ? at::randn({4, 3, 8, 8}) : at::randint(11, {4, 6}, at::kLong);
   if (yaml.find("bert") != yaml.npos) batch.lengths = at::arange(3, 7, at::kLong);
@@ -75,15 +80,18 @@ TEST(RecomputeTest, EveryBitIsThatOfOnePass) {
   };
   for (const Case& item : cases) {
     for (const bool autocast : {false, true}) {
-      SCOPED_TRACE(std::string(item.yaml) + (autocast ? ", bf16" : ""));
-      const Pass once = pass_of(item.yaml, item.images, autocast, false);
-      const Pass twice = pass_of(item.yaml, item.images, autocast, true);
-      EXPECT_EQ(twice.blocks, item.blocks);
-      ASSERT_EQ(once.results.size(), twice.results.size());
-      for (size_t i = 0; i < once.results.size(); ++i) {
-        const at::Tensor &a = once.results[i].local, &b = twice.results[i].local;
-        ASSERT_EQ(a.defined(), b.defined()) << once.results[i].name;
-        EXPECT_TRUE(!a.defined() || a.equal(b)) << once.results[i].name;
+      const Pass once = pass_of(item.yaml, item.images, autocast, ActivationCheckpointing::kNone);
+      for (const auto mode :
+           {ActivationCheckpointing::kSelective, ActivationCheckpointing::kBlocks}) {
+        SCOPED_TRACE(text("{}{}, {}", item.yaml, autocast ? ", bf16" : "", static_cast<int>(mode)));
+        const Pass twice = pass_of(item.yaml, item.images, autocast, mode);
+        EXPECT_EQ(twice.blocks, item.blocks);
+        ASSERT_EQ(once.results.size(), twice.results.size());
+        for (size_t i = 0; i < once.results.size(); ++i) {
+          const at::Tensor &a = once.results[i].local, &b = twice.results[i].local;
+          ASSERT_EQ(a.defined(), b.defined()) << once.results[i].name;
+          EXPECT_TRUE(!a.defined() || a.equal(b)) << once.results[i].name;
+        }
       }
     }
   }
@@ -108,6 +116,37 @@ TEST(RecomputeTest, WhatIsComputedIsForgottenAndComputedOnceMore) {
   EXPECT_TRUE(x.grad().equal(at::full({3}, 3.0)));
   EXPECT_EQ(calls, 2);
   EXPECT_EQ(finished, 1) << "the second call ends with the last tensor that is wanted";
+}
+
+/// The second pass has another factor: the stored product does not show it, its input does.
+TEST(RecomputeTest, SelectiveRecomputationTakesTheStoredProduct) {
+  const at::Tensor x = at::full({1, 1}, 0.5), weight = at::full({1, 1}, 2.0).requires_grad_();
+  double factor = 1;
+  const at::Tensor y =
+      checkpoint([&] { return at::mm(x.mul(factor), weight).square().mul(3).sum(); },
+                 ActivationCheckpointing::kSelective);
+  factor = 10;
+  y.backward();
+  EXPECT_EQ(weight.grad().item().toDouble(), 3 * 2 * (0.5 * 2.0) * (0.5 * 10));
+}
+
+/// The last product is not among what recomputation reaches.
+TEST(RecomputeTest, SelectiveRecomputationStoresNothingThatIsNotReached) {
+  const at::Tensor x = at::ones({2, 2}).requires_grad_();
+  auto first = x.storage().getWeakStorageImpl(), last = first;
+  const at::Tensor y = checkpoint(
+      [&] {
+        const at::Tensor product = at::mm(x, x);
+        const at::Tensor output = at::mm(product.exp(), x);
+        first = product.storage().getWeakStorageImpl();
+        last = output.storage().getWeakStorageImpl();
+        return output.add(1);
+      },
+      ActivationCheckpointing::kSelective);
+  EXPECT_FALSE(first.expired());
+  EXPECT_TRUE(last.expired());
+  y.sum().backward();
+  EXPECT_TRUE(first.expired());
 }
 
 TEST(RecomputeTest, OneWithinAnotherIsComputedByEach) {

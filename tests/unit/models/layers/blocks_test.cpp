@@ -70,7 +70,8 @@ TEST(BlocksTest, HooksAreCalledAroundEachPassOfABlock) {
     Hooks hooks;
     for (const BlockParameters& item : blocks_of(*model)) {
       item.block->set_hooks(&hooks);
-      item.block->set_checkpointed(checkpointed);
+      item.block->set_checkpointing(checkpointed ? ActivationCheckpointing::kBlocks
+                                                 : ActivationCheckpointing::kNone);
     }
     model->forward(at::zeros({2, 6}, at::kLong)).sum().backward();
     EXPECT_EQ(hooks.before, 2);  // not again when activations are recomputed

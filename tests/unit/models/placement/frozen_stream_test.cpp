@@ -61,7 +61,7 @@ class FrozenStreamTest : public ::testing::Test {
                                         {kBlockBytes / static_cast<int64_t>(sizeof(float))},
                                         at::TensorOptions().dtype(at::kFloat));
       out.push_back({&blocks_[i], mapped_ranges({bytes(i)}), {blocks_[i].weight}});
-      blocks_[i].set_checkpointed(true);
+      blocks_[i].set_checkpointing(ActivationCheckpointing::kBlocks);
     }
     return out;
   }

@@ -57,22 +57,26 @@ Gradients gradients_of(const AtenGraph& graph) {
 }
 
 TEST(ProgramBlocksTest, GradientsAreThoseOfOneForwardPassToTheBit) {
-  AtenGraph plain(layered(kInOneLayer)), again(layered(kInOneLayer));
-  const auto blocks = again.find_blocks();
-  ASSERT_EQ(blocks.size(), 1U);
-  blocks[0]->set_checkpointed(true);
-  const Gradients wanted = gradients_of(plain), got = gradients_of(again);
-  EXPECT_TRUE(got.output.equal(wanted.output));
-  EXPECT_TRUE(got.x.equal(wanted.x));
-  EXPECT_TRUE(got.w.equal(wanted.w));
-  EXPECT_GT(got.x.ne(0).sum().item<int64_t>(), 0);
-  EXPECT_LT(got.x.ne(0).sum().item<int64_t>(), 64);
+  for (const auto mode : {ActivationCheckpointing::kBlocks, ActivationCheckpointing::kSelective}) {
+    AtenGraph plain(layered(kInOneLayer)), again(layered(kInOneLayer));
+    const auto blocks = again.find_blocks();
+    ASSERT_EQ(blocks.size(), 1U);
+    blocks[0]->set_checkpointing(mode);
+    const Gradients wanted = gradients_of(plain), got = gradients_of(again);
+    EXPECT_TRUE(got.output.equal(wanted.output));
+    EXPECT_TRUE(got.x.equal(wanted.x));
+    EXPECT_TRUE(got.w.equal(wanted.w));
+    EXPECT_GT(got.x.ne(0).sum().item<int64_t>(), 0);
+    EXPECT_LT(got.x.ne(0).sum().item<int64_t>(), 64);
+  }
 }
 
 TEST(ProgramBlocksTest, WhatABlockMadeIsNotKept) {
   const auto backward_after_a_change = [](bool recomputed) {
     AtenGraph graph(layered(kInOneLayer));
-    for (const auto& block : graph.find_blocks()) block->set_checkpointed(recomputed);
+    for (const auto& block : graph.find_blocks())
+      block->set_checkpointing(recomputed ? ActivationCheckpointing::kBlocks
+                                          : ActivationCheckpointing::kNone);
     const at::Tensor x = at::full({64}, 0.3).requires_grad_();
     const at::Tensor w = at::full({64}, 1.7).requires_grad_();
     const auto made = graph.run({x, w});
@@ -106,7 +110,8 @@ TEST(ProgramBlocksTest, TheInputFromTheBlockBeforeIsInTheStorage) {
     layers.outputs = {slot_of(5)};
     AtenGraph graph(layers);
     for (const auto& block : graph.find_blocks()) {
-      block->set_checkpointed(inputs != nullptr);
+      block->set_checkpointing(inputs != nullptr ? ActivationCheckpointing::kBlocks
+                                                 : ActivationCheckpointing::kNone);
       block->set_inputs(inputs);
     }
     const at::Tensor x = at::full({64}, 0.3).requires_grad_();

@@ -219,8 +219,8 @@ double sent_in(const Plan& plan, const GroupShape& group) {
 /// extrapolated; other schedules reach their peak with few.
 TEST(PlanTest, FewMicroBatchesGiveThePlanOfAll) {
   for (const std::string schedule : {"gpipe", "1f1b", "interleaved_1f1b", "zbh1", "zbv"}) {
-    for (const std::string checkpointing : {"none", "blocks"}) {
-      if (checkpointing == "blocks" && schedule[0] == 'z') continue;  // refused
+    for (const std::string checkpointing : {"none", "selective", "blocks"}) {
+      if (checkpointing != "none" && schedule[0] == 'z') continue;  // refused
       const std::string text =
           "model: {type: gpt, num_layers: 8, num_heads: 2, hidden_size: 64, vocab_size: 99}\n"
           "data: {train: {type: synthetic/addition, length: 4096}}\n"
@@ -237,6 +237,22 @@ TEST(PlanTest, FewMicroBatchesGiveThePlanOfAll) {
       EXPECT_NEAR(ratio, 1, schedule == "gpipe" ? 0.05 : 0.005) << text;
     }
   }
+}
+
+TEST(PlanTest, SelectiveCheckpointingStoresLessAndComputesNoProductTwice) {
+  const auto plan = [](const std::string& checkpointing) {
+    return plan_of_text(
+        "model: {type: llama, num_layers: 12, num_heads: 2, hidden_size: 64, vocab_size: 99}\n"
+        "data: {train: {type: synthetic/addition, length: 64}}\n"
+        "train: {until: 4 steps, batch: 32, activation_checkpointing: " +
+            checkpointing + "}\n",
+        1);
+  };
+  const Plan none = plan("none"), selective = plan("selective"), blocks = plan("blocks");
+  EXPECT_EQ(selective.flops, none.flops);
+  EXPECT_GT(blocks.flops, none.flops);
+  EXPECT_LT(selective.memory.activations, 0.75 * static_cast<double>(none.memory.activations));
+  EXPECT_LT(blocks.memory.activations, selective.memory.activations);
 }
 
 /// The last stage has the untied head of a large vocabulary, or more blocks.

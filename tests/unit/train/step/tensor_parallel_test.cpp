@@ -231,9 +231,11 @@ TEST(TensorParallelTest, EncoderDecoders) {
 }
 
 TEST(TensorParallelTest, RecomputedBlocks) {
-  expect_as_one_process({.model = std::string(kGpt) + "}",
-                         .more = ", activation_checkpointing: blocks",
-                         .parallel = kSequence});
+  for (const char* mode : {"blocks", "selective"}) {
+    expect_as_one_process({.model = std::string(kGpt) + "}",
+                           .more = std::string(", activation_checkpointing: ") + mode,
+                           .parallel = kSequence});
+  }
 }
 
 TEST(TensorParallelTest, RanksWithOtherSamplesShareGradients) {
@@ -256,9 +258,11 @@ TEST(ExpertParallelTest, ExpertsAreDividedOverRanksWithOtherSamples) {
     SCOPED_TRACE(mesh_text(sizes));
     expect_as_one_process({.model = std::string(kMoe) + "}", .sizes = sizes});
   }
-  expect_as_one_process({.model = std::string(kMoe) + ", mlp_bias: true, tie_embeddings: true}",
-                         .more = ", activation_checkpointing: blocks",
-                         .sizes = {.replicate = 2, .expert = 2}});
+  for (const char* mode : {"blocks", "selective"}) {
+    expect_as_one_process({.model = std::string(kMoe) + ", mlp_bias: true, tie_embeddings: true}",
+                           .more = std::string(", activation_checkpointing: ") + mode,
+                           .sizes = {.replicate = 2, .expert = 2}});
+  }
 }
 
 TEST(ExpertParallelTest, AdaptersOfExpertsAreOnTheirRank) {
