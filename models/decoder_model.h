@@ -123,7 +123,10 @@ class DecoderModel : public LanguageModel,
   const ContextRanks* context_ranks() const override { return body_->context_ranks(); }
   at::Tensor head_weight() override;
   std::vector<Block*> chain() override;
-  at::Tensor tied_weight() override { return head_ ? at::Tensor() : body_->token_embedding(); }
+  at::Tensor tied_weight() override {
+    const bool is_tied = setup_.head.is_language_model() && !head_;
+    return is_tied ? body_->token_embedding() : at::Tensor();
+  }
   torch::nn::Module& module() override { return *net_; }
   const char* default_task() const override { return default_task_; }
   void validate_input(const DataShape& data) const override;

@@ -181,10 +181,10 @@ std::string callback_section(const std::vector<Ref<Callback>>& callbacks, size_t
 
 std::string tied_head(const Job& job) {
   at::Tensor head;
-  if (auto* model = dynamic_cast<LanguageModel*>(job.model.get())) {
-    head = model->head_weight();
-  } else if (auto* chain = dynamic_cast<BlockChain*>(job.model.get())) {
+  if (auto* chain = dynamic_cast<BlockChain*>(job.model.get())) {
     head = chain->tied_weight();
+  } else if (auto* model = dynamic_cast<LanguageModel*>(job.model.get())) {
+    head = model->head_weight();
   }
   if (!head.defined()) return {};
   for (const Parameter& item : job.parameters) {

@@ -325,6 +325,18 @@ TEST(CarryOverTest, ASecondNameOfATensorIsDropped) {
   EXPECT_EQ(outcome(*job, state), kWritten + kBlind + assumed("7", "optimizer.bin"));
 }
 
+TEST(CarryOverTest, OnlyATiedHeadHasASecondName) {
+  for (const std::string family : {"gpt", "llama"}) {
+    const std::string sizes =
+        "{type: " + family + ", num_layers: 1, num_heads: 1, hidden_size: 4, ";
+    const auto tied = [&](const std::string& more) {
+      return tied_head(*job_of("model: " + sizes + more + "}\n", "synthetic/addition"));
+    };
+    EXPECT_NE(tied("tie_embeddings: true"), "");
+    EXPECT_EQ(tied("tie_embeddings: false"), "");
+  }
+}
+
 TEST(CarryOverTest, ATiedHeadGoesByEitherName) {
   const auto job = job_of("model: {type: gpt, num_layers: 1, num_heads: 1, hidden_size: 4}\n",
                           "synthetic/addition");
