@@ -91,20 +91,21 @@ def same_run(binary, folder, name, theirs):
     class_name = models.CASES[name.split()[0]][0]
     batches = models.write_data(folder, class_name)
     models.accel_run(binary, folder, "job.yaml")
-    worst = models.same_losses(folder / "runs/job", theirs, batches)
+    trained = models.Trained(theirs, batches)
+    worst = trained.same_losses(folder / "runs/job")
     models.accel_run(binary, folder, "export", "runs/job", "--to", "ours")
     base = getattr(transformers, class_name).from_pretrained(folder / "theirs")
     ours = peft.PeftModel.from_pretrained(base, folder / "ours")
-    models.same_logits(ours.eval(), theirs.eval(), batches[0][0])
-    return worst, batches[0][0]
+    trained.same_logits(ours, batches[0][0])
+    return worst, trained, batches[0][0]
 
 
 def check(binary, folder, name):
     theirs = write_adapter(folder, name)
     (folder / "job.yaml").write_text(RECIPE)
-    worst, probe = same_run(binary, folder, name, theirs)
+    worst, trained, probe = same_run(binary, folder, name, theirs)
     models.accel_run(binary, folder, "export", "runs/job", "--to", "merged", "--merge")
-    models.same_logits(models.load(models.CASES[name.split()[0]][0], folder / "merged"), theirs, probe)
+    trained.same_logits(models.load(models.CASES[name.split()[0]][0], folder / "merged"), probe)
     print(f"{name}: {models.STEPS} losses within {worst:.1e}, exported, merged and loaded", flush=True)
 
 
@@ -114,7 +115,7 @@ def check_exported(binary, folder, name):
     module.config.use_cache = False
     export_model(module, {"input_ids": torch.ones(models.BATCH, models.LENGTH, dtype=torch.long)}, folder / "model", ())
     (folder / "job.yaml").write_text(RECIPE.replace("type: auto, weights: theirs", "type: exported, file: model"))
-    worst, _ = same_run(binary, folder, name, theirs)
+    worst, _, _ = same_run(binary, folder, name, theirs)
     print(f"{name}, exported program: {models.STEPS} losses within {worst:.1e}, exported and loaded", flush=True)
 
 
@@ -133,7 +134,7 @@ def check_fresh(binary, folder, init):
     theirs = peft.get_peft_model(getattr(transformers, class_name).from_pretrained(folder / "theirs"), config)
     lora = f"{{rank: 4, alpha: 6, target_modules: ['*q_proj', '*down_proj'], init: {init}}}"
     (folder / "job.yaml").write_text(models.RECIPE.replace("weights: theirs}", f"weights: theirs, lora: {lora}}}"))
-    worst, _ = same_run(binary, folder, "llama", theirs)
+    worst, _, _ = same_run(binary, folder, "llama", theirs)
     print(f"llama, new adapter, {init}: {models.STEPS} losses within {worst:.1e}, exported and loaded", flush=True)
 
 
