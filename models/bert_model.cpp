@@ -359,7 +359,7 @@ void BertModel::divide_sequences(ContextRanksPtr ranks) {
     throw Error(ExitCode::kRecipe, "'cp' and 'sp' do not support packed texts of encoders",
                 "leave 'cp' and 'sp' out, or 'pack' of the data");
   }
-  check_divides_sequences(*ranks, num_heads_, num_heads_, attention_dropout_);
+  check_divides_sequences(*ranks, num_heads_, num_heads_, {.dropout = attention_dropout_});
   context_ = std::move(ranks);
 }
 

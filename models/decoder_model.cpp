@@ -164,7 +164,8 @@ TensorPlan DecoderModel::tensor_plan(int64_t ranks) const {
 
 void DecoderModel::divide_sequences(ContextRanksPtr ranks) {
   if (!setup_.head.is_language_model()) refuse_head("'cp' and 'sp'");
-  check_divides_sequences(*ranks, setup_.num_heads, setup_.num_heads, setup_.attention_dropout);
+  check_divides_sequences(*ranks, setup_.num_heads, setup_.num_heads,
+                          {.dropout = setup_.attention_dropout});
   body_->divide_sequences(std::move(ranks));
 }
 

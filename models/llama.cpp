@@ -369,7 +369,9 @@ class Llama final : public LanguageModel,
     }
     return body_->chain();
   }
-  at::Tensor tied_weight() override { return head_ ? at::Tensor() : body_->token_embedding(); }
+  at::Tensor tied_weight() override {
+    return head_ || options_.has_score() ? at::Tensor() : body_->token_embedding();
+  }
   torch::nn::Module& module() override { return *net_; }
   const char* default_task() const override { return default_task_; }
   void validate_input(const DataShape& data) const override { check_length(kName, longest_, data); }
@@ -481,16 +483,14 @@ std::optional<int64_t> Llama::expert_of(const std::string& parameter) const {
 }
 
 void Llama::divide_sequences(ContextRanksPtr ranks) {
-  const std::pair<bool, const char*> unsupported[] = {
-      {options_.has_score(), options_.head_option()},
-      {options_.attn_logit_softcapping.value.has_value(), "attn_logit_softcapping"}};
-  for (const auto& [given, name] : unsupported) {
-    if (!given) continue;
-    throw Error(ExitCode::kRecipe, text("'cp' and 'sp' do not support '{}' of llama", name),
+  if (options_.has_score()) {
+    throw Error(ExitCode::kRecipe,
+                text("'cp' and 'sp' do not support '{}' of llama", options_.head_option()),
                 "leave 'cp' and 'sp' out");
   }
   check_divides_sequences(*ranks, options_.num_heads, options_.groups(),
-                          options_.attention_dropout);
+                          {.softcap = options_.attn_logit_softcapping.value_or(0),
+                           .dropout = options_.attention_dropout});
   body_->divide_sequences(std::move(ranks));
 }
 

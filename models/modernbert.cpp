@@ -18,7 +18,7 @@
 #include "models/hf/register_pretrained.h"
 #include "models/layers/activation_checkpoint.h"
 #include "models/layers/adapted_embedding.h"
-#include "models/layers/attention_scores.h"
+#include "kernels/attention_scores.h"
 #include "models/layers/packed_texts.h"
 #include "models/layers/self_attention.h"
 #include "models/layers/sizes.h"

@@ -275,7 +275,7 @@ class Vit final : public Model,
   TensorPlan tensor_plan(int64_t ranks) const override;
   DividedVocabulary vocabulary() const override { return {}; }
   void divide_sequences(ContextRanksPtr ranks) override {
-    check_divides_sequences(*ranks, num_heads_, num_heads_, attention_dropout_);
+    check_divides_sequences(*ranks, num_heads_, num_heads_, {.dropout = attention_dropout_});
     context_ = std::move(ranks);
   }
   const ContextRanks* context_ranks() const override { return context_.get(); }

@@ -5,18 +5,17 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
-#include <ATen/ops/scaled_dot_product_attention.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
 #include <numeric>
-#include <optional>
 #include <string>
 
 #include "core/base/error.h"
 #include "core/base/text.h"
+#include "kernels/attention_scores.h"
 #include "parallel/own_random_stream.h"
 #include "parallel/ring_attention.h"
 
@@ -96,10 +95,13 @@ at::Tensor cast(const at::Tensor& x) {
   return x.to(at::autocast::get_autocast_dtype(device));
 }
 
-/// [batch or 1, 1, 1, keys] of full attention; none: all keys are visible.
-std::optional<at::Tensor> mask_of_keys(const ContextAttention& call) {
-  if (!call.visible.defined()) return std::nullopt;
-  return call.visible.unsqueeze(1).unsqueeze(1);
+/// [batch or 1, 1, 1, keys] of full attention; undefined: all keys are visible.
+at::Tensor mask_of_keys(const ContextAttention& call) {
+  return call.visible.defined() ? call.visible.unsqueeze(1).unsqueeze(1) : at::Tensor();
+}
+
+at::Tensor attend_whole(const ContextAttention& call, const AttentionInputs& inputs) {
+  return scored_attention(inputs, {.softcap = call.softcap, .dropout = call.dropout});
 }
 
 int64_t rounded_up(int64_t count, int64_t multiple) {
@@ -115,7 +117,7 @@ class GroupContextRanks : public ContextRanks {
         multiple_(options.sequence_parallel ? options.tensor_ranks : 1) {}
 
   void check_heads(int64_t, int64_t) const override {}
-  bool supports_dropout() const override { return true; }
+  bool has_whole_scores() const override { return true; }
   at::Tensor own_positions(int64_t length) const override {
     const int64_t chunks = 2 * size();
     const int64_t chunk = (length + chunks - 1) / chunks;
@@ -153,7 +155,7 @@ class RingRanks final : public GroupContextRanks {
  public:
   using GroupContextRanks::GroupContextRanks;
 
-  bool supports_dropout() const override { return false; }
+  bool has_whole_scores() const override { return false; }
   at::Tensor attend(const ContextAttention& call) const override {
     return ring_attention({.query = cast(call.query),
                            .key = cast(call.key),
@@ -173,9 +175,8 @@ class AllGatherRanks final : public GroupContextRanks {
     const at::Tensor own = at::stack({cast(call.key), cast(call.value)}, 3);
     const at::Tensor all = in_order(GatherRanks::apply(own, group()));
     if (!call.is_causal) {
-      return at::scaled_dot_product_attention(
-          cast(call.query), all.select(3, 0), all.select(3, 1), mask_of_keys(call), call.dropout,
-          /*is_causal=*/false, /*scale=*/{}, /*enable_gqa=*/call.query.size(1) != all.size(1));
+      return attend_whole(
+          call, {cast(call.query), all.select(3, 0), all.select(3, 1), mask_of_keys(call), false});
     }
     const int64_t chunk = call.query.size(2) / 2;
     return at::cat({of_chunk(call, all, 0, (rank() + 1) * chunk),
@@ -204,9 +205,7 @@ class AllGatherRanks final : public GroupContextRanks {
       mask = starts.unsqueeze(2).le(places).logical_and(mask).unsqueeze(1);
     }
     const at::Tensor seen = all.narrow(2, 0, keys);
-    return at::scaled_dot_product_attention(query, seen.select(3, 0), seen.select(3, 1), mask,
-                                            call.dropout, /*is_causal=*/false, /*scale=*/{},
-                                            /*enable_gqa=*/query.size(1) != all.size(1));
+    return attend_whole(call, {query, seen.select(3, 0), seen.select(3, 1), mask, false});
   }
 };
 
@@ -240,11 +239,9 @@ class UlyssesRanks final : public GroupContextRanks {
     const std::vector<at::Tensor> parts =
         all.split_with_sizes({query.size(2), key.size(2), value.size(2)}, 1);
     const bool packed = call.starts.defined();
-    const at::Tensor out = at::scaled_dot_product_attention(
-        parts[0], parts[1], parts[2],
-        packed ? std::optional(mask_of(call.starts)) : mask_of_keys(call), call.dropout,
-        /*is_causal=*/call.is_causal && !packed, /*scale=*/{},
-        /*enable_gqa=*/query.size(2) != key.size(2));
+    const at::Tensor mask = packed ? mask_of(call.starts) : mask_of_keys(call);
+    const at::Tensor out =
+        attend_whole(call, {parts[0], parts[1], parts[2], mask, call.is_causal && !packed});
     const at::Tensor sent = out.unflatten(2, {size(), -1}).permute({2, 0, 1, 3, 4});
     return HeadExchange::apply(sent, group()).transpose(0, 1).flatten(1, 2);
   }

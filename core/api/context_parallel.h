@@ -18,7 +18,8 @@ struct ContextAttention {
   /// Causal: the first position that each query sees, of its text or of its window if that begins
   /// later; int64 [batch or 1, padded length], the same on all ranks. Undefined: the first of all.
   const at::Tensor& starts;
-  double dropout = 0;  ///< of attention weights; 0 unless supports_dropout()
+  double dropout = 0;  ///< of attention weights; 0 unless has_whole_scores()
+  double softcap = 0;  ///< of AttentionScores; 0 unless has_whole_scores()
   bool is_causal = true;
   /// Not causal: the keys that all queries see, bool [batch or 1, padded length], the same on all
   /// ranks; undefined: all keys.
@@ -37,8 +38,8 @@ class ContextRanks {
 
   /// Throws Error (kRecipe) for numbers of heads that the ranks cannot divide.
   virtual void check_heads(int64_t heads, int64_t kv_heads) const = 0;
-  /// Whether attention can drop weights.
-  virtual bool supports_dropout() const = 0;
+  /// Whether a rank has all scores of a token and head at once, to drop weights and cap scores.
+  virtual bool has_whole_scores() const = 0;
   /// The positions of this rank in a sequence of `length`, which is padded so that all ranks have
   /// the same number: int64, ascending, on the CPU.
   virtual at::Tensor own_positions(int64_t length) const = 0;

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "core/base/error.h"
+#include "core/base/text.h"
 
 namespace accel {
 namespace {
@@ -31,8 +32,14 @@ at::Tensor attend(const at::Tensor& query, const at::Tensor& key, const at::Tens
   }
   const double width = static_cast<double>(query.size(3));
   const at::Tensor scaled = scores.scale ? query.mul(*scores.scale * std::sqrt(width)) : query;
-  return visible.ranks->attend(
-      {scaled, key, value, visible.starts, scores.dropout, visible.is_causal, visible.visible});
+  return visible.ranks->attend({.query = scaled,
+                                .key = key,
+                                .value = value,
+                                .starts = visible.starts,
+                                .dropout = scores.dropout,
+                                .softcap = scores.softcap,
+                                .is_causal = visible.is_causal,
+                                .visible = visible.visible});
 }
 
 ContextRanksPtr dividing(const ContextRanksPtr& ranks) {
@@ -82,13 +89,19 @@ std::unique_ptr<RandomScope> own_random_stream(const ContextRanksPtr& ranks, at:
 }
 
 void check_divides_sequences(const ContextRanks& ranks, int64_t heads, int64_t kv_heads,
-                             double attention_dropout) {
+                             const AttentionScores& scores) {
   ranks.check_heads(heads, kv_heads);
-  if (attention_dropout == 0 || ranks.supports_dropout()) return;
-  throw Error(ExitCode::kRecipe,
-              "'cp' does not support dropout of attention weights with 'cp_comm_strategy: ring', "
-              "where no rank has all weights of a token",
-              "set the model's 'attention_dropout' to 0, or 'cp_comm_strategy: allgather'");
+  if (ranks.has_whole_scores()) return;
+  const auto refuse = [](const char* what, const char* option) {
+    throw Error(
+        ExitCode::kRecipe,
+        text("'cp' does not support {} with 'cp_comm_strategy: ring', where no rank has all "
+             "scores of a token",
+             what),
+        text("leave the model's '{}' out, or set 'cp_comm_strategy: allgather'", option));
+  };
+  if (scores.dropout > 0) refuse("dropout of attention weights", "attention_dropout");
+  if (scores.softcap > 0) refuse("capped scores", "attn_logit_softcapping");
 }
 
 }  // namespace accel

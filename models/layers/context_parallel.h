@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "core/api/context_parallel.h"
-#include "models/layers/attention_scores.h"
+#include "kernels/attention_scores.h"
 
 namespace accel {
 
@@ -38,7 +38,7 @@ VisibleKeys visible_in_window(const VisibleKeys& visible, int64_t length, int64_
                               const at::TensorOptions& places);
 
 /// Attention of [batch, heads, positions, width]; keys and values may have fewer heads. `visible`
-/// has the window of `scores`. Ranks that divide sequences do not support their softcap and bias.
+/// has the window of `scores`. Ranks that divide sequences do not support a bias.
 at::Tensor attend(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                   const VisibleKeys& visible, const AttentionScores& scores);
 
@@ -56,8 +56,8 @@ VisibleKeys visible_in_texts(const ContextRanksPtr& ranks, const at::Tensor& sta
 /// A stream of this rank for the dropout of its positions; null where no rank divides.
 std::unique_ptr<RandomScope> own_random_stream(const ContextRanksPtr& ranks, at::Device device);
 
-/// Checks a model's heads and the dropout of its attention weights.
+/// Checks a model's heads, and dropout and softcap of its `scores`.
 void check_divides_sequences(const ContextRanks& ranks, int64_t heads, int64_t kv_heads,
-                             double attention_dropout);
+                             const AttentionScores& scores);
 
 }  // namespace accel

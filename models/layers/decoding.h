@@ -11,7 +11,7 @@
 #include "core/api/batch.h"
 #include "core/api/model.h"
 #include "core/recipe/codec.h"
-#include "models/layers/attention_scores.h"
+#include "kernels/attention_scores.h"
 
 namespace accel {
 

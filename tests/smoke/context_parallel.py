@@ -82,6 +82,10 @@ def check_packed(scratch, report, recipes):
 def check_lengths(scratch, report):
     """Rotations that depend on the length of a text are by that of the whole text on every rank."""
     longrope = "short_factor: [1, 1.1, 1.2, 1.3], long_factor: [1, 2, 3, 4]"
+    capped = "model.attn_logit_softcapping=0.5"
+    for mesh in ("1", "cp2", "sp2"):
+        train(scratch, report, "llama.yaml", f"capped-{mesh}", *MESHES[mesh], capped)
+        check_close(scratch, report, "capped-1", f"capped-{mesh}", NEARLY)
     for kind, more in (("dynamic", "factor: 2"), ("longrope", longrope)):
         rope = f"model.rope!={{scaling: {kind}, original_max_position_embeddings: 8, {more}}}"
         for mesh in ("1", "cp2-ring", "sp2"):
@@ -151,8 +155,8 @@ def check_refused(scratch, report, recipes):
               "'cp' does not support 'neftune_noise_alpha' of the task 'causal_lm'"),
              ("noise on embeddings with sp", recipes / "tiny/chat.yaml", [*MESHES["sp2"], "task={type: causal_lm, neftune_noise_alpha: 5}"],
               "hint: leave one of them out, or divide the weights with 'fsdp'"),
-             ("capped scores", recipes / "tiny/llama.yaml", [*MESHES["cp2"], "model.attn_logit_softcapping=5"],
-              "'cp' and 'sp' do not support 'attn_logit_softcapping' of llama"),
+             ("capped scores", recipes / "tiny/llama.yaml", [*MESHES["cp2-ring"], "model.attn_logit_softcapping=5"],
+              "'cp' does not support capped scores with 'cp_comm_strategy: ring', where no rank has all scores of a token"),
              ("heads", "gpt.yaml", [rank_runs.on(3), "accelerator.parallelism.sp=3", "train.batch=16"],
               "'sp' 3 does not divide the model's 'num_heads' 4")]
     for name, recipe, words, message in cases:

@@ -6,7 +6,6 @@
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
-#include <ATen/ops/scaled_dot_product_attention.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
@@ -15,6 +14,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "kernels/attention_scores.h"
 #include "parallel/chunk_attention.h"
 #include "tests/unit/parallel/ranks.h"
 
@@ -61,12 +61,12 @@ struct Call {
 
 enum class Seen { kCausal, kPacked, kWindow, kPackedWindow, kAll, kLengths };
 
-std::vector<at::Tensor> whole_results(const Sizes& sizes, const std::optional<at::Tensor>& mask,
-                                      bool is_causal) {
+std::vector<at::Tensor> whole_results(const Sizes& sizes, const at::Tensor& mask, bool is_causal,
+                                      double softcap) {
   Call whole(sizes);
   return whole.results([&](const Call& call) {
-    return at::scaled_dot_product_attention(call.query, call.key, call.value, mask, 0.0, is_causal,
-                                            {}, sizes.heads != sizes.kv_heads);
+    return scored_attention({call.query, call.key, call.value, mask, is_causal},
+                            {.softcap = softcap});
   });
 }
 
@@ -101,22 +101,22 @@ at::Tensor below_lengths(int64_t first, int64_t second, int64_t length) {
 }
 
 /// The mask of attention in one process.
-std::optional<at::Tensor> whole_mask(Seen seen, int64_t length) {
+at::Tensor whole_mask(Seen seen, int64_t length) {
   const at::Tensor starts = starts_of_texts(length);
   const at::Tensor same = starts.unsqueeze(2).eq(starts.unsqueeze(1)).tril().unsqueeze(1);
   const at::Tensor near = at::ones({length, length}, at::kBool).tril().triu(-2);
   if (seen == Seen::kPacked) return same;
   if (seen == Seen::kWindow) return near;
   if (seen == Seen::kPackedWindow) return same.logical_and(near);
-  if (seen != Seen::kLengths) return std::nullopt;
+  if (seen != Seen::kLengths) return {};
   return below_lengths(3, length, length).unsqueeze(1).unsqueeze(1);
 }
 
-void check(ContextMethod method, int64_t ranks, const Sizes& sizes, Seen seen) {
+void check(ContextMethod method, int64_t ranks, const Sizes& sizes, Seen seen, double softcap = 0) {
   const at::Tensor starts = first_keys(seen, sizes.length);
   const bool is_causal = starts.defined() || seen == Seen::kCausal;
   const std::vector<at::Tensor> wanted =
-      whole_results(sizes, whole_mask(seen, sizes.length), seen == Seen::kCausal);
+      whole_results(sizes, whole_mask(seen, sizes.length), seen == Seen::kCausal, softcap);
   on_ranks(ranks, [&](Communicator& group) {
     const std::shared_ptr<Communicator> shared(std::shared_ptr<Communicator>(), &group);
     const auto context = make_context_ranks(shared, {method});
@@ -133,7 +133,13 @@ void check(ContextMethod method, int64_t ranks, const Sizes& sizes, Seen seen) {
                               sizes.length + more);
     }
     const std::vector<at::Tensor> found = Call(sizes).at(positions).results([&](const Call& call) {
-      return context->attend({call.query, call.key, call.value, padded, 0, is_causal, visible});
+      return context->attend({.query = call.query,
+                              .key = call.key,
+                              .value = call.value,
+                              .starts = padded,
+                              .softcap = softcap,
+                              .is_causal = is_causal,
+                              .visible = visible});
     });
     const at::Tensor real = positions.lt(sizes.length).nonzero().squeeze(1);
     if (real.numel() == 0) return;  // all of the rank's positions are padding
@@ -159,6 +165,18 @@ TEST(ContextRanksTest, EveryMethodHasTheOutputAndGradientsOfWholeAttention) {
       }
     }
   }
+}
+
+TEST(ContextRanksTest, ScoresAreCappedWhereARankHasThemAll) {
+  for (const ContextMethod method : {ContextMethod::kAllGather, ContextMethod::kUlysses}) {
+    for (const Seen seen : {Seen::kCausal, Seen::kPackedWindow, Seen::kAll}) {
+      check(method, 2, {.heads = 4, .kv_heads = 2, .length = 13}, seen, 0.3);
+    }
+  }
+  on_ranks(2, [](Communicator& group) {
+    const std::shared_ptr<Communicator> shared(std::shared_ptr<Communicator>(), &group);
+    EXPECT_FALSE(make_context_ranks(shared, {ContextMethod::kRing})->has_whole_scores());
+  });
 }
 
 /// Each rank's loss of the first position is a part; the first rank gets the sum of the gradients.

@@ -1,6 +1,7 @@
 // Delayed scaling: histories, scales and their state.
 #include "kernels/fp8/delayed_scales.h"
 
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/tensor.h>

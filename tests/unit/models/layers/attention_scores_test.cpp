@@ -1,5 +1,5 @@
 // Attention with a scale, a cap of its scores and a window, against the sum of its definition.
-#include "models/layers/attention_scores.h"
+#include "kernels/attention_scores.h"
 
 #include <ATen/ops/randn.h>
 #include <ATen/ops/zeros_like.h>

@@ -1,4 +1,4 @@
-#include "models/layers/attention_scores.h"
+#include "kernels/attention_scores.h"
 
 #include <ATen/ops/dropout.h>
 #include <ATen/ops/ones.h>
