@@ -16,6 +16,7 @@
 #include "train/job/step_graph.h"
 #include "train/optim/hessian_estimate.h"
 #include "train/step/pass_snapshot.h"
+#include "train/step/step_readback.h"
 #include "train/step/update.h"
 
 namespace accel {

@@ -12,10 +12,11 @@
 #include "parallel/operations.h"
 #include "train/job/job.h"
 #include "train/step/step_inputs.h"
-#include "train/step/step_readback.h"
 #include "train/tasks/step_weights.h"
 
 namespace accel {
+
+struct StepNumbers;
 
 /// Losses of a rank's micro-batches, without heap allocation for a few.
 using PassLosses = c10::SmallVector<at::Tensor, 4>;
