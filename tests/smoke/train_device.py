@@ -23,8 +23,9 @@ log: {every: 5 steps}
 checkpoint: {every: 6 steps}
 accelerator: {num_cpu_threads_per_process: 1, kernels: reference}
 """
-PLACES = {"cpu": (), "device": ("accelerator.device=cuda",),
-          "graph": ("accelerator.device=cuda", "accelerator.cuda_graph=true")}
+DEVICE, FSDP = "accelerator.device=cuda", "accelerator.fsdp={stage: 3}"
+PLACES = {"cpu": (), "fsdp_cpu": (FSDP,), "device": (DEVICE,), "graph": (DEVICE, "accelerator.cuda_graph=true"),
+          "fsdp_device": (DEVICE, FSDP)}
 
 
 def write_array(path, kind, shape, values):
@@ -46,6 +47,11 @@ def tell(scratch, library, *words):
     return done.returncode, done.stdout + done.stderr
 
 
+def on_cpu(name):
+    """The place with the bits of another."""
+    return "fsdp_cpu" if name.startswith("fsdp") else "cpu"
+
+
 def steps_of(scratch, name):
     lines = (scratch.path / "runs" / name / "metrics.jsonl").read_text().splitlines()
     return [line for line in lines if "loss_bits" in line]
@@ -56,7 +62,7 @@ def check_bits(scratch, report, library):
     for name, words in PLACES.items():
         code, out = tell(scratch, library, "job.yaml", f"name={name}", *words)
         report.check(f"{name}: a run trains", code == 0, out)
-        code, out = tell(scratch, library, "diff", "runs/cpu", f"runs/{name}")
+        code, out = tell(scratch, library, "diff", f"runs/{on_cpu(name)}", f"runs/{name}")
         report.check(f"{name}: with the bits of the CPU", "bit-identical: every step" in out, out)
 
 
@@ -67,7 +73,7 @@ def check_divergence(scratch, report, library):
         report.check(f"{name}: a loss that is not finite ends the run",
                      code == 9 and "step 9: the loss is nan; the weights are those of the step before" in out, out)
         report.check(f"{name}: the record ends with the step before", len(steps_of(scratch, f"bad_{name}")) == 8 and
-                     steps_of(scratch, f"bad_{name}") == steps_of(scratch, "bad_cpu"))
+                     steps_of(scratch, f"bad_{name}") == steps_of(scratch, f"bad_{on_cpu(name)}"))
 
 
 def main():

@@ -74,8 +74,10 @@ void StepReadback::launch(const at::Tensor& loss, const at::Tensor& grad_norm) {
   const c10::NoGradGuard no_grad;
   numbers_.select(0, 0).copy_(loss, /*non_blocking=*/true);
   numbers_.select(0, 1).copy_(grad_norm, /*non_blocking=*/true);
-  // Sets the flag for NaN and infinities, and multiplies by 1.
-  at::_amp_foreach_non_finite_check_and_unscale_(numbers_, found_inf_, one_);
+  // NaN for numbers that are not finite. The operator on the numbers themselves would compare them
+  // in single precision.
+  const at::Tensor zeros = numbers_.mul(0);
+  at::_amp_foreach_non_finite_check_and_unscale_(zeros, found_inf_, one_);
   Slot& next = slot_of(launched_++);
   next.numbers.copy_(numbers_, /*non_blocking=*/true);
   next.copied.record(c10::impl::VirtualGuardImpl(device_.type()).getStream(device_));

@@ -18,6 +18,7 @@
 #include "tests/unit/data/array_files.h"
 #include "tests/unit/formats/temp_folder.h"
 #include "tests/unit/train/job/make_job.h"
+#include "train/job/torch_setup.h"
 #include "train/loop/run.h"
 #include "train/step/device_batches.h"
 #include "train/step/train_step.h"
@@ -239,8 +240,9 @@ std::vector<at::Tensor> state_of(const Job& job) {
 }
 
 TEST(StepReadbackTest, StepsAfterABadOneChangeNothing) {
-  const auto job = job_on(
-      host_device(1), std::string(kMlp) + kAdamW + kGlyphs + "train: {until: 9 steps, batch: 4}\n");
+  const auto job =
+      job_on(host_device(1), std::string("model: {type: mlp, hidden_sizes: [8], dropout: 0.5}\n") +
+                                 kAdamW + kGlyphs + "train: {until: 9 steps, batch: 4}\n");
   const auto readback = StepReadback::make(*job);
   ASSERT_NE(readback, nullptr);
   Stopwatch watch;
@@ -259,10 +261,13 @@ TEST(StepReadbackTest, StepsAfterABadOneChangeNothing) {
   const GlobalBatch bad = job->train_loader->next();
   to_batch(bad.micro_batches[0]).inputs.fill_(std::numeric_limits<double>::quiet_NaN());
   step(3, bad);
+  const at::Tensor random = device_generator_state(host_device(1)).clone();
   step(4, job->train_loader->next());
   EXPECT_TRUE(std::isnan(readback->read().loss));
   ASSERT_NE(readback->diverged(), nullptr);
+  EXPECT_FALSE(device_generator_state(host_device(1)).equal(random));
   EXPECT_THROW(step(3, bad), DivergedError);
+  EXPECT_TRUE(device_generator_state(host_device(1)).equal(random)) << "the same dropout";
   const std::vector<at::Tensor> after = state_of(*job);
   ASSERT_EQ(after.size(), before.size());
   for (size_t i = 0; i < before.size(); ++i) EXPECT_TRUE(after[i].equal(before[i])) << i;
