@@ -63,13 +63,21 @@ TrainLoop::TrainLoop(const LoopContext& context, RunState state, const std::stri
       first_step_(state_.progress.step) {}
 
 LoopEnd TrainLoop::run(std::optional<int64_t> stop_after) {
+  try {
+    return run_steps(stop_after);
+  } catch (const std::exception&) {
+    settle_before_error();
+    throw;
+  }
+}
+
+LoopEnd TrainLoop::run_steps(std::optional<int64_t> stop_after) {
   const auto reached = [&] { return stop_after && state_.progress.step >= *stop_after; };
   bool interrupted = on_start() || reached();
   while (!control_.is_finished() && !interrupted) {
     try {
       step();
     } catch (const std::exception& error) {
-      settle_before_error();
       check_step_error(context_.job, state_.progress.step + 1, error);
       throw;
     }

@@ -54,6 +54,7 @@ class TrainLoop {
     double lr;
   };
 
+  LoopEnd run_steps(std::optional<int64_t> stop_after);
   /// Prepares the first step; whether the run is to end before it.
   bool on_start();
   void preallocate_optimizer();
@@ -65,7 +66,7 @@ class TrainLoop {
   StepResult make_step(GlobalBatch& global_batch, StepHeader header);
   /// Records the last step, if its numbers are still on the device. Throws DivergedError.
   void settle();
-  /// settle() for the error of a later step: a divergence is what went wrong first.
+  /// settle() before an error ends the run. A divergence is thrown instead, as it came first.
   void settle_before_error();
   /// `lr`: the step's first.
   void record_step(const GlobalBatch& global_batch, const StepResult& result, double lr);

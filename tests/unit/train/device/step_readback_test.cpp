@@ -8,6 +8,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -71,7 +72,7 @@ Ran run(Job& job, const std::string& run_dir, std::optional<int64_t> stop_after 
   Ran ran;
   try {
     run_job(job, request);
-  } catch (const DivergedError& error) {
+  } catch (const std::exception& error) {
     ran.error = error.what();
   }
   ran.lines = lines_of(run_dir);
@@ -225,6 +226,22 @@ TEST(StepReadbackTest, ANormThatOverflowedIsNamed) {
                       job.parameters[0].local.detach().mul_(1e-30);
                       job.parameters[2].local.detach().mul_(-1e25);
                     });
+}
+
+TEST(StepReadbackTest, AnErrorBehindAStepLeavesItsLine) {
+  const auto failing_on = [](at::Device device, int64_t bad) {
+    const TempFolder folder;
+    const auto job = job_on(device, arrays(folder, bad, std::nanf("")) + "never}\n");
+    between_steps(
+        *job, 5, 9, [] { throw std::runtime_error("a callback fails"); }, [] {});
+    return run(*job, folder.path("run"));
+  };
+  const Ran here = failing_on(at::kCPU, 20);
+  EXPECT_EQ(here.error, "a callback fails");
+  EXPECT_EQ(here.lines.size(), 1U + 5 + 1);
+  expect_same(failing_on(host_device(1), 20), here);
+  // The step whose callback fails has diverged.
+  expect_same(failing_on(host_device(1), 5), failing_on(at::kCPU, 5));
 }
 
 /// Of parameters and optimizer.
