@@ -269,14 +269,12 @@ bool Accelerator::step(Optimizer& optimizer) {
   const double limit = all.options.max_grad_norm;
   const GradientLimits limits{.max_norm = limit > 0 ? std::optional(limit) : std::nullopt,
                               .max_value = std::nullopt};
-  const Update update =
-      apply_gradients(item.binding, *all.precision, limits, [](double /*norm*/) {});
-  if (update.made) {
-    all.norm = update.grad_norm;
-    if (&item == &all.prepared.front()) ++all.updates;
-  }
+  const bool updated =
+      apply_gradients(item.binding, *all.precision, limits,
+                      [&](const at::Tensor& norm) { all.norm = norm.item().toDouble(); });
+  if (updated && &item == &all.prepared.front()) ++all.updates;
   reset_gradients(item.binding, *all.precision);
-  return update.made;
+  return updated;
 }
 
 double Accelerator::grad_norm() const {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "core/base/cpu_target.h"
 #include "kernels/choice.h"
@@ -24,7 +25,7 @@ bool is_dense_float(const at::Tensor& tensor) {
 
 bool takes(const AdamRule& rule, const AdamTensors& tensors) {
   return kernels() == Kernels::kFused && cpu_target() != CpuTarget::kAny && !rule.amsgrad &&
-         !rule.maximize &&
+         !rule.maximize && !tensors.found_inf.defined() &&
          std::all_of(tensors.parameters.begin(), tensors.parameters.end(), is_dense_float) &&
          std::all_of(tensors.gradients.begin(), tensors.gradients.end(), is_dense_float);
 }
@@ -59,6 +60,7 @@ void step_on_gpu(const AdamRule& rule, const AdamTensors& tensors) {
   by.beta2 = rule.beta2;
   by.eps = rule.eps;
   by.weight_decay = rule.weight_decay;
+  if (tensors.found_inf.defined()) by.skip = tensors.found_inf.const_data_ptr<float>();
   std::vector<CudaAdamTensor> list;
   for (size_t i = 0; i < tensors.parameters.size(); ++i) {
     list.push_back({.parameter = tensors.parameters[i].mutable_data_ptr(),
@@ -99,10 +101,13 @@ void update(const AdamFactors& by, const AdamTensors& tensors, size_t i) {
 }
 
 void reference_step(const AdamRule& rule, const AdamTensors& tensors) {
+  std::optional<at::Tensor> found_inf;
+  if (tensors.found_inf.defined()) found_inf = tensors.found_inf;
   const auto run = [&](auto kernel) {
     kernel(tensors.parameters, tensors.gradients, tensors.averages, tensors.squares,
            tensors.largest_squares, tensors.steps, rule.lr, rule.beta1, rule.beta2,
-           rule.weight_decay, rule.eps, rule.amsgrad, rule.maximize);
+           rule.weight_decay, rule.eps, rule.amsgrad, rule.maximize,
+           /*grad_scale=*/std::optional<at::Tensor>(), found_inf);
   };
   if (rule.decoupled) return run([](auto&&... args) { at::_fused_adamw_(args...); });
   run([](auto&&... args) { at::_fused_adam_(args...); });

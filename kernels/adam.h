@@ -21,6 +21,8 @@ struct AdamTensors {
   const std::vector<at::Tensor>&averages, &squares;
   const std::vector<at::Tensor>& largest_squares;  ///< empty without amsgrad
   const std::vector<at::Tensor>& steps;            ///< 0-d float32, this step included
+  /// 0-d float32 on the parameters' device. 1: nothing is written. Undefined: as 0.
+  at::Tensor found_inf = {};
 };
 
 /// One step, in place. Reference: at::_fused_adam_ and at::_fused_adamw_. The fused kernel supports

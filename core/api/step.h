@@ -38,6 +38,9 @@ class StepContext {
   /// the same on all ranks. Throws DivergedError before any weight changes when the loss or a
   /// gradient is not finite, and std::logic_error for an unknown name.
   virtual double update(const std::string& optimizer, const BatchLoss& loss) = 0;
+  /// update() of the recipe's optimizer as the only update of a step. Task::step() returns the
+  /// result without reading it, since on a device it may be NaN: the run reads the loss later.
+  virtual double sole_update(const BatchLoss& loss) { return update(kRecipeOptimizer, loss); }
 
   /// Logs "train/<name>" beside the loss: the mean since the last log line. Rank 0's value is used:
   /// pass one that is the same on all ranks, such as a result of update() or reduce().

@@ -66,8 +66,7 @@ class Task {
   /// One step: updates of its optimizers, each any number of times. Returns the loss that the run
   /// reports, the same on all ranks.
   virtual double step(StepContext& context) {
-    return context.update(kRecipeOptimizer,
-                          [&](const Batch& batch) { return loss(context.model(), batch); });
+    return context.sole_update([&](const Batch& batch) { return loss(context.model(), batch); });
   }
 
   /// Further state, the same on all ranks: saved as `custom_checkpoint_0.pkl`, unless it is empty.

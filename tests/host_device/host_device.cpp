@@ -24,23 +24,33 @@ namespace {
 constexpr auto kType = c10::DeviceType::HPU;
 
 std::atomic<int64_t> g_calls = 0;
+std::atomic<int64_t> g_waits = 0;
 std::atomic<bool> g_records = false;
 thread_local c10::DeviceIndex t_current = 0;
 
-constexpr c10::StreamId kSideStream = 1;
+constexpr c10::StreamId kDefaultStream = 0, kSideStream = 1;
 thread_local std::array<c10::StreamId, kHostDevices> t_streams = {};
 
-/// The stream of a device beside its default one, which runs what is queued at once. Copies here
-/// run when an event behind them is waited for: a missing wait reads old memory, and memory that is
-/// written too early is copied.
-class SideStream {
+bool is_side_stream(c10::DeviceIndex device) {
+  return t_streams.at(static_cast<size_t>(device)) == kSideStream;
+}
+
+/// Copies of a device's stream that run when an event behind them is waited for: a missing wait
+/// reads old memory. On the side stream these are all copies, and memory that is written too early
+/// is copied. On the default one, which runs what is queued at once, they are those to the host,
+/// whose values are taken at once.
+class DelayedCopies {
  public:
-  static SideStream& of(c10::DeviceIndex device) {
-    static std::array<SideStream, kHostDevices> streams;
-    return streams.at(static_cast<size_t>(device));
+  static DelayedCopies& of(c10::DeviceIndex device, c10::StreamId stream) {
+    static std::array<std::array<DelayedCopies, 2>, kHostDevices> all;
+    return all.at(static_cast<size_t>(device)).at(static_cast<size_t>(stream));
   }
-  static bool is_current(c10::DeviceIndex device) {
-    return t_streams.at(static_cast<size_t>(device)) == kSideStream;
+  static DelayedCopies& of(const c10::Stream& stream) {
+    return of(stream.device_index(), stream.id());
+  }
+  /// Of the stream that is current.
+  static DelayedCopies& of(c10::DeviceIndex device) {
+    return of(device, t_streams.at(static_cast<size_t>(device)));
   }
 
   void queue(std::function<void()> call) {
@@ -71,11 +81,23 @@ class SideStream {
 struct Mark {
   c10::Stream stream;
   uint64_t number;
+  int64_t calls;  ///< g_calls before it
 
-  void wait() const {
-    if (stream.id() == kSideStream) SideStream::of(stream.device_index()).run_to(number);
+  explicit Mark(const c10::Stream& of)
+      : stream(of), number(DelayedCopies::of(of).queued()), calls(g_calls) {}
+  void wait() const { DelayedCopies::of(stream).run_to(number); }
+  /// By the host, which waits for all there is unless work has been launched behind the mark.
+  void wait_on_host() const {
+    g_waits += calls == g_calls;
+    wait();
   }
 };
+
+/// The host waits for what is launched on the current stream.
+void wait_for_current(c10::DeviceIndex device) {
+  ++g_waits;
+  DelayedCopies::of(device).run_all();
+}
 
 /// Throws for an operator whose result the host waits for, while work is recorded.
 void check_recording(bool waits, const char* name) {
@@ -190,10 +212,11 @@ void from_views(c10::IValue& value, Views& views) {
 /// With the CPU's kernel of `name`, on the same memory.
 void run_as(const c10::OperatorHandle& op, const char* name, torch::jit::Stack* stack) {
   ++g_calls;
-  if (SideStream::is_current(t_current)) SideStream::of(t_current).run_all();
-  check_recording(op.operator_name().name == "aten::_local_scalar_dense" ||
-                      op.operator_name().name == "aten::nonzero",
-                  name);
+  const bool reads = op.operator_name().name == "aten::_local_scalar_dense" ||
+                     op.operator_name().name == "aten::nonzero";
+  if (reads) wait_for_current(t_current);
+  if (is_side_stream(t_current)) DelayedCopies::of(t_current).run_all();
+  check_recording(reads, name);
   const auto host = c10::Dispatcher::singleton().findSchemaOrThrow(
       name, op.operator_name().overload_name.c_str());
   const auto& arguments = host.schema().arguments();
@@ -229,14 +252,21 @@ void copy_now(const at::Tensor& from, const at::Tensor& to) {
 
 at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool non_blocking) {
   ++g_calls;
-  check_recording(from.is_cpu() != to.is_cpu(), "copy");
+  const bool between = from.is_cpu() != to.is_cpu();
+  check_recording(between, "copy");
   const c10::DeviceIndex device = (from.is_cpu() ? to : from).device().index();
-  if (!SideStream::is_current(device)) {
+  DelayedCopies& copies = DelayedCopies::of(device);
+  if (between && !non_blocking) wait_for_current(device);
+  if (is_side_stream(device) && non_blocking) {
+    copies.queue([from, to] { copy_now(from, to); });
+  } else if (is_side_stream(device)) {
+    copies.run_all();
     copy_now(from, to);
-  } else if (non_blocking) {
-    SideStream::of(device).queue([from, to] { copy_now(from, to); });
+  } else if (to.is_cpu() && non_blocking) {
+    const at::Tensor values = at::empty(from.sizes(), from.options().device(at::kCPU));
+    copy_now(from, values);
+    copies.queue([values, to] { copy_now(values, to); });
   } else {
-    SideStream::of(device).run_all();
     copy_now(from, to);
   }
   return to;
@@ -292,7 +322,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   void record(void** event, const c10::Stream& stream, c10::DeviceIndex /*index*/,
               c10::EventFlag /*flag*/) const override {
     destroyEvent(*event, stream.device_index());
-    *event = new Mark{stream, SideStream::of(stream.device_index()).queued()};
+    *event = new Mark(stream);
   }
   void block(void* event, const c10::Stream& stream) const override {
     const Mark& mark = *static_cast<const Mark*>(event);
@@ -306,12 +336,15 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     delete static_cast<Mark*>(event);
   }
   void synchronizeEvent(void* event) const override {
-    if (event) static_cast<const Mark*>(event)->wait();
+    if (event) static_cast<const Mark*>(event)->wait_on_host();
   }
-  void synchronizeStream(const c10::Stream& stream) const override {
-    Mark{stream, SideStream::of(stream.device_index()).queued()}.wait();
+  void synchronizeStream(const c10::Stream& stream) const override { Mark(stream).wait_on_host(); }
+  void synchronizeDevice(c10::DeviceIndex index) const override {
+    for (const c10::StreamId stream : {kDefaultStream, kSideStream}) {
+      DelayedCopies::of(index, stream).run_all();
+    }
+    ++g_waits;
   }
-  void synchronizeDevice(c10::DeviceIndex index) const override { SideStream::of(index).run_all(); }
 };
 
 struct HostDeviceHooks final : at::HPUHooksInterface {
@@ -369,6 +402,10 @@ RecordingScope::~RecordingScope() {
 
 int64_t host_device_calls() {
   return g_calls;
+}
+
+int64_t host_device_waits() {
+  return g_waits;
 }
 
 }  // namespace accel

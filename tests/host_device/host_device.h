@@ -21,6 +21,10 @@ inline c10::Device host_device(c10::DeviceIndex index = 0) {
 /// Operators that have run on such devices, so that a test sees that they did.
 int64_t host_device_calls();
 
+/// How often the host has waited for all work that it had launched: for a number, a copy that is
+/// not asynchronous, a stream, or an event behind which it had launched nothing.
+int64_t host_device_waits();
+
 /// While it exists, reading the device's memory throws, as it does while CUDA records a graph.
 class RecordingScope {
  public:

@@ -131,12 +131,15 @@ at::Tensor device_generator_states(at::DeviceType type) {
   const at::DeviceIndex devices =
       at::globalContext().getAcceleratorHooksInterface(type).deviceCount();
   std::vector<at::Tensor> states;
-  for (at::DeviceIndex i = 0; i < devices; ++i) {
-    at::Generator generator = at::globalContext().defaultGenerator({type, i});
-    const std::lock_guard<std::mutex> lock(generator.mutex());
-    states.push_back(generator.get_state());
-  }
+  for (at::DeviceIndex i = 0; i < devices; ++i) states.push_back(device_generator_state({type, i}));
   return at::stack(states);
+}
+
+at::Tensor device_generator_state(at::Device device) {
+  if (device.is_cpu()) return {};
+  at::Generator generator = at::globalContext().defaultGenerator(device);
+  const std::lock_guard<std::mutex> lock(generator.mutex());
+  return generator.get_state();
 }
 
 void set_device_generator_state(at::Device device, const at::Tensor& state) {

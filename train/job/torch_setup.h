@@ -50,7 +50,8 @@ std::vector<at::Tensor> gather_generator_states(Communicator& world);
 /// The states of the generators of all devices of `type`, uint8 [devices, bytes]; undefined for the
 /// CPU.
 at::Tensor device_generator_states(at::DeviceType type);
-/// For one device.
+/// For one device, uint8 [bytes]; undefined for the CPU.
+at::Tensor device_generator_state(at::Device device);
 void set_device_generator_state(at::Device device, const at::Tensor& state);
 /// Seeds the generator of one device.
 void seed_device_generator(at::Device device, uint64_t seed);

@@ -15,6 +15,7 @@ EvalHook::EvalHook(LoopProgress progress, LogHook& log, SaveHook& save, MustStop
     : context_(progress.context),
       state_(progress.state),
       watch_(progress.watch),
+      settle_(progress.settle),
       log_(log),
       save_(save),
       must_stop_(std::move(must_stop)),
@@ -41,6 +42,7 @@ void EvalHook::after_step(double seconds, bool last) {
   if (state_.eval_pending) return;  // the next process logs it, after the evaluation
   const bool evaluated = state_.evaluated_step == state_.progress.step;
   if (evaluated || last || state_.progress.step_in_epoch == 0) {
+    settle_();
     log_data_use(context_, state_.progress);
   }
   save_best();
@@ -71,6 +73,7 @@ void EvalHook::set_period(double seconds) {
 }
 
 void EvalHook::run() {
+  settle_();
   Job& job = context_.job;
   job.watch->phase("evaluation");
   watch_.lap(Phase::kOther);

@@ -45,6 +45,7 @@ class EvalHook {
   const LoopContext& context_;
   RunState& state_;
   Stopwatch& watch_;
+  const std::function<void()>& settle_;
   LogHook& log_;
   SaveHook& save_;
   MustStop must_stop_;

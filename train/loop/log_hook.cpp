@@ -32,6 +32,7 @@ LogHook::LogHook(LoopProgress progress)
     : context_(progress.context),
       state_(progress.state),
       watch_(progress.watch),
+      settle_(progress.settle),
       due_(context_.job.recipe.log.every, context_.job.length),
       histograms_due_(context_.job.recipe.log.histograms, context_.job.length) {
   if (context_.job.recipe.log.system) system_.emplace(context_.run_dir);
@@ -84,6 +85,7 @@ void LogHook::log_texts() {
   const int64_t step = state_.progress.step;
   for (const auto& callback : context_.job.callbacks) {
     for (const CallbackText& item : callback->take_texts()) {
+      settle_();
       context_.check_folder();
       context_.trackers.text(step, item.tag, item.text);
       context_.record.event(step, "text", item.tag + ": " + item.text);
@@ -97,11 +99,14 @@ void LogHook::log_texts() {
 void LogHook::after_step(double seconds, bool last) {
   const int64_t step = state_.progress.step;
   const bool due = due_.due(step, seconds) || last;
+  if (due || !has_printed_) settle_();
   if (due) log_interval();
   // Where output is a pipe, minutes may pass before the interval ends.
   if (!due && !has_printed_) say(log_line(context_.job, state_.progress, means()));
   has_printed_ = true;
-  if (histograms_due_.due(step, seconds)) log_histograms();
+  if (!histograms_due_.due(step, seconds)) return;
+  settle_();
+  log_histograms();
 }
 
 void LogHook::log_rest() {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -60,6 +61,7 @@ class LogHook {
   const LoopContext& context_;
   RunState& state_;
   const Stopwatch& watch_;
+  const std::function<void()>& settle_;
   Trigger due_;
   Trigger histograms_due_;
   Throughput throughput_;

@@ -1,6 +1,7 @@
 // The training loop's dependencies and its hooks' shared state.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "checkpoint/store.h"
@@ -36,6 +37,9 @@ struct LoopProgress {
   const LoopContext& context;
   RunState& state;
   Stopwatch& watch;
+  /// Records the last step, if its loss has not been read from the device yet: call it before its
+  /// loss is used and before anything else is recorded. Throws DivergedError.
+  const std::function<void()>& settle;
 };
 
 }  // namespace accel

@@ -65,11 +65,13 @@ SaveHook::SaveHook(LoopProgress progress, const std::string& checkpoint)
     : context_(progress.context),
       state_(progress.state),
       watch_(progress.watch),
+      settle_(progress.settle),
       due_(context_.job.recipe.checkpoint.every, context_.job.length),
       checkpointer_(context_.job, context_.store, context_.record, checkpoint),
       saved_step_(checkpoint.empty() ? -1 : state_.progress.step) {}
 
 void SaveHook::save() {
+  settle_();
   context_.check_folder();
   context_.job.watch->phase("saving");
   watch_.lap(Phase::kOther);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "train/loop/async_checkpointer.h"
@@ -50,6 +51,7 @@ class SaveHook {
   const LoopContext& context_;
   const RunState& state_;
   Stopwatch& watch_;
+  const std::function<void()>& settle_;
   Trigger due_;
   AsyncCheckpointer checkpointer_;
   int64_t saved_step_;

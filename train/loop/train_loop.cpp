@@ -50,17 +50,28 @@ void set_micro_batch(Job& job, int64_t samples) {
 TrainLoop::TrainLoop(const LoopContext& context, RunState state, const std::string& checkpoint)
     : context_(context),
       state_(std::move(state)),
-      log_({context_, state_, watch_}),
-      save_({context_, state_, watch_}, checkpoint),
-      control_({context_, state_, watch_}, save_.checkpointer()),
-      eval_({context_, state_, watch_}, log_, save_, [this] { return control_.any_must_stop(); }),
+      readback_(StepReadback::make(context.job)),
+      log_({context_, state_, watch_, settle_}),
+      save_({context_, state_, watch_, settle_}, checkpoint),
+      control_({context_, state_, watch_, settle_}, save_.checkpointer()),
+      eval_({context_, state_, watch_, settle_}, log_, save_,
+            [this] { return control_.any_must_stop(); }),
       completions_(context_, state_.progress.step),
       profile_(context.job.recipe.profile, context.run_dir, context.job.rank, context.job.device),
-      progress_({context_, state_, watch_}),
+      progress_({context_, state_, watch_, settle_}),
       seconds_before_(state_.seconds),
       first_step_(state_.progress.step) {}
 
 LoopEnd TrainLoop::run(std::optional<int64_t> stop_after) {
+  try {
+    return run_steps(stop_after);
+  } catch (const std::exception&) {
+    settle_before_error();
+    throw;
+  }
+}
+
+LoopEnd TrainLoop::run_steps(std::optional<int64_t> stop_after) {
   const auto reached = [&] { return stop_after && state_.progress.step >= *stop_after; };
   bool interrupted = on_start() || reached();
   while (!control_.is_finished() && !interrupted) {
@@ -110,17 +121,52 @@ void TrainLoop::step() {
   if (state_.progress.step == 0) log_.log_images(global_batch);
   watch_.lap(Phase::kData);
   job.watch->phase("training");
-  const StepResult result = make_step(global_batch, header());
+  StepResult result = make_step(global_batch, header());
+  settle();  // the step before, while this one is computed
   stop_or_command_pending_ = result.stop;
   all_shards_written_ = result.all_saved;
   clock_ = result.seconds;
   advance(state_.progress, global_batch, job);
   state_.updates += result.updated;
-  state_.last_loss = result.loss;
   profile_.after(state_.progress.step);
-  log_.add_step(global_batch, result, lrs_.front());
-  recycled_batch_ = std::move(global_batch);
+  if (result.pending) {
+    pending_.emplace(std::move(global_batch), std::move(result), lrs_.front());
+  } else {
+    record_step(global_batch, result, lrs_.front());
+    recycled_batch_ = std::move(global_batch);
+  }
   control_.add_step(watch_.total() - started);
+}
+
+void TrainLoop::settle() {
+  if (!pending_) return;
+  PendingStep last = *std::exchange(pending_, std::nullopt);
+  const StepNumbers numbers = readback_->read();
+  watch_.lap(Phase::kSync);
+  if (readback_->diverged()) {
+    // The message names a gradient, but they are gone: the step is repeated, and throws.
+    train_step(context_.job, last.global_batch,
+               {.step = state_.progress.step, .readback = readback_.get()}, watch_);
+  }
+  last.result.loss = numbers.loss;
+  last.result.grad_norm = numbers.grad_norm;
+  record_step(last.global_batch, last.result, last.lr);
+  recycled_batch_ = std::move(last.global_batch);
+}
+
+void TrainLoop::settle_before_error() {
+  try {
+    settle();
+  } catch (const DivergedError&) {
+    throw;
+  } catch (const std::exception&) {
+    // Of the device, which has failed.
+  }
+}
+
+void TrainLoop::record_step(const GlobalBatch& global_batch, const StepResult& result, double lr) {
+  state_.last_loss = result.loss;
+  log_.add_step(global_batch, result, lr);
 }
 
 void TrainLoop::set_lrs() {
@@ -148,7 +194,8 @@ StepHeader TrainLoop::header() {
           .careful = steps_done() == 0 && auto_micro_batch &&
                      !context_.job.recipe.accelerator.sync_batch_norm &&
                      !context_.job.tensor_ranks && !context_.job.expert_ranks &&
-                     axes.cp * axes.sp == 1};
+                     axes.cp * axes.sp == 1,
+          .readback = readback_.get()};
 }
 
 StepResult TrainLoop::make_step(GlobalBatch& global_batch, StepHeader header) {
@@ -156,6 +203,7 @@ StepResult TrainLoop::make_step(GlobalBatch& global_batch, StepHeader header) {
   const auto wait_for_snapshot = [this] { save_.checkpointer().wait_for_snapshot(); };
   if (!header.careful) return train_step(job, global_batch, header, watch_, wait_for_snapshot);
   const PassSnapshot snapshot(job);
+  header.readback = nullptr;
   while (true) {
     try {
       return train_step(job, global_batch, header, watch_, wait_for_snapshot);
@@ -209,6 +257,7 @@ void TrainLoop::report_progress() {
 }
 
 void TrainLoop::after_first_step() {
+  settle();
   save_.check_space(0);
   if (!context_.plan) return;
   const auto taken = context_.plan->look(context_.job, state_.progress.step, 1, watch_);
@@ -224,6 +273,7 @@ bool TrainLoop::is_interrupted() {
 }
 
 bool TrainLoop::apply_commands() {
+  settle();
   RunControlActions actions;
   actions.save = [this] { return save_.save_now(); };
   actions.evaluate = [this] { eval_.evaluate_now(); };
@@ -239,6 +289,7 @@ bool TrainLoop::apply_commands() {
 }
 
 LoopEnd TrainLoop::on_end(bool interrupted) {
+  settle();
   context_.check_folder();
   if (!interrupted) {
     log_.log_rest();

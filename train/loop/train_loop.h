@@ -1,6 +1,8 @@
 // The training loop.
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,6 +16,7 @@
 #include "train/loop/run_state.h"
 #include "train/loop/save_hook.h"
 #include "train/loop/step_profile.h"
+#include "train/step/step_readback.h"
 #include "train/step/stopwatch.h"
 #include "train/step/train_step.h"
 
@@ -44,6 +47,14 @@ class TrainLoop {
   const std::string& stop_reason() const { return control_.stop_reason(); }
 
  private:
+  /// A step whose numbers are still on the device.
+  struct PendingStep {
+    GlobalBatch global_batch;
+    StepResult result;
+    double lr;
+  };
+
+  LoopEnd run_steps(std::optional<int64_t> stop_after);
   /// Prepares the first step; whether the run is to end before it.
   bool on_start();
   void preallocate_optimizer();
@@ -53,6 +64,12 @@ class TrainLoop {
   StepHeader header();
   /// Runs the step; the first one of a process reduces the micro-batch until it fits into memory.
   StepResult make_step(GlobalBatch& global_batch, StepHeader header);
+  /// Records the last step, if its numbers are still on the device. Throws DivergedError.
+  void settle();
+  /// settle() before an error ends the run. A divergence is thrown instead, as it came first.
+  void settle_before_error();
+  /// `lr`: the step's first.
+  void record_step(const GlobalBatch& global_batch, const StepResult& result, double lr);
   void after_step();
   /// Draws the progress display, with the cost of the pauses still to come.
   void show_progress();
@@ -73,6 +90,9 @@ class TrainLoop {
   LoopContext context_;
   RunState state_;
   Stopwatch watch_;
+  std::unique_ptr<StepReadback> readback_;  ///< null: steps read their numbers
+  std::optional<PendingStep> pending_;
+  const std::function<void()> settle_ = [this] { settle(); };
   LogHook log_;
   SaveHook save_;
   ControlHook control_;

@@ -1,5 +1,7 @@
 #include "train/optim/adam.h"
 
+#include <ATen/ops/_foreach_add.h>
+
 #include <cmath>
 
 #include "kernels/adam.h"
@@ -52,6 +54,14 @@ Hyper AdamOptions<kDecoupled>::hyper(double current_lr) const {
 }
 
 template <bool kDecoupled>
+bool AdamFamily<kDecoupled>::can_skip() const {
+  for (size_t group = 0; group < this->num_groups(); ++group) {
+    if (!this->options(group).fused) return false;
+  }
+  return true;
+}
+
+template <bool kDecoupled>
 void AdamFamily<kDecoupled>::update(const AdamOptions<kDecoupled>& options, GroupUpdate& work) {
   const std::vector<at::Tensor> none;
   const std::vector<at::Tensor>& largest = options.amsgrad ? work.slots[3] : none;
@@ -73,7 +83,9 @@ void AdamFamily<kDecoupled>::update(const AdamOptions<kDecoupled>& options, Grou
               .averages = work.slots[1],
               .squares = work.slots[2],
               .largest_squares = largest,
-              .steps = work.slots[0]});
+              .steps = work.slots[0],
+              .found_inf = found_inf()});
+  if (found_inf().defined()) at::_foreach_add_(work.slots[0], found_inf(), -1);
 }
 
 template struct AdamOptions<false>;

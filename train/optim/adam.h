@@ -3,6 +3,7 @@
 
 #include "train/optim/grouped_optimizer.h"
 #include "train/optim/hyper_rules.h"
+#include "train/optim/skips_updates.h"
 
 namespace accel {
 
@@ -55,12 +56,13 @@ using AdamWOptions = AdamOptions<true>;
 /// One fused kernel per group (kernels/adam.h), or tensor by tensor, bit-identical to torch.optim's
 /// default on the CPU.
 template <bool kDecoupled>
-class AdamFamily : public OptimizerOf<AdamOptions<kDecoupled>> {
+class AdamFamily : public OptimizerOf<AdamOptions<kDecoupled>>, public SkipsUpdates {
  public:
   AdamFamily(const AdamOptions<kDecoupled>& options, const OptimizerContext& context)
       : OptimizerOf<AdamOptions<kDecoupled>>(options, context) {}
 
   bool supports_shards() const override { return true; }
+  bool can_skip() const override;
 
  private:
   void update(const AdamOptions<kDecoupled>& options, GroupUpdate& work) override;

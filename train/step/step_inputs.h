@@ -32,14 +32,17 @@ class OutOfMemory : public Error {
   explicit OutOfMemory(int64_t micro_batch);
 };
 
-/// A rank's contribution to the all-reduce at the start of a step.
+class StepReadback;
+
+/// A rank's contribution to the all-reduce at the start of a step, and how it runs its part.
 struct StepHeader {
-  int64_t step = 0;      ///< from 1
-  bool stop = false;     ///< this rank wants the run to end
-  double seconds = 0;    ///< by this rank's clock
-  double computed = 0;   ///< seconds of computation of this rank in the step before
-  bool saved = false;    ///< this rank has written its part of the save under way
-  bool careful = false;  ///< a rank without memory makes all ranks throw OutOfMemory
+  int64_t step = 0;                  ///< from 1
+  bool stop = false;                 ///< this rank wants the run to end
+  double seconds = 0;                ///< by this rank's clock
+  double computed = 0;               ///< seconds of computation of this rank in the step before
+  bool saved = false;                ///< this rank has written its part of the save under way
+  bool careful = false;              ///< a rank without memory makes all ranks throw OutOfMemory
+  StepReadback* readback = nullptr;  ///< where loss and norm may stay for now; null: in the step
 };
 
 /// All of it outlives the step.

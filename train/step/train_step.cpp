@@ -3,6 +3,7 @@
 #include "core/base/text.h"
 #include "parallel/operations.h"
 #include "train/step/device_batches.h"
+#include "train/step/step_readback.h"
 #include "train/step/train_step_context.h"
 
 namespace accel {
@@ -69,10 +70,12 @@ StepResult train_step(Job& job, const GlobalBatch& global_batch, const StepHeade
   watch.lap(Phase::kSync);
   for (const OptimizerBinding& binding : job.optimizers) binding.strategy->broadcast_buffers();
   const UnshardedScope weights(job);
+  if (header.readback) header.readback->begin();
   TrainStepContext context(job, inputs, batches.list(), shared.weights);
   const double loss = job.task->step(context);
   return {.loss = loss,
           .grad_norm = context.grad_norm(),
+          .pending = context.pending(),
           .updated = context.updated(),
           .stop = shared.stop,
           .all_saved = shared.all_saved,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <stdexcept>
 #include <utility>
@@ -15,6 +16,7 @@
 #include "train/job/step_graph.h"
 #include "train/optim/hessian_estimate.h"
 #include "train/step/pass_snapshot.h"
+#include "train/step/step_readback.h"
 #include "train/step/update.h"
 
 namespace accel {
@@ -104,6 +106,13 @@ at::Tensor loss_with_auxiliary(const std::vector<Model*>& models, const Batch& b
   return mean;
 }
 
+/// In the order of a rank's micro-batches.
+at::Tensor sum_of(const PassLosses& losses) {
+  at::Tensor sum = losses.front();
+  for (size_t i = 1; i < losses.size(); ++i) sum = sum.add(losses[i]);
+  return sum;
+}
+
 OptimizerBinding& binding_named(Job& job, const std::string& name) {
   const auto found =
       std::find_if(job.optimizers.begin(), job.optimizers.end(),
@@ -117,20 +126,40 @@ OptimizerBinding& binding_named(Job& job, const std::string& name) {
 double TrainStepContext::update(const std::string& optimizer, const BatchLoss& loss) {
   OptimizerBinding& binding = binding_named(job_, optimizer);
   estimate_hessian(binding);
+  return update_and_read(binding, accumulate(binding, loss, job_.step_graph.get()));
+}
+
+double TrainStepContext::sole_update(const BatchLoss& loss) {
+  StepReadback* const readback = inputs_.header.readback;
+  if (!readback || repeated()) return update(kRecipeOptimizer, loss);
+  OptimizerBinding& binding = binding_named(job_, kRecipeOptimizer);
   const PassLosses losses = accumulate(binding, loss, job_.step_graph.get());
+  apply(binding, [&](const at::Tensor& norm) { readback->launch(sum_of(losses), norm); });
+  pending_ = true;
+  return std::numeric_limits<double>::quiet_NaN();
+}
+
+double TrainStepContext::update_and_read(OptimizerBinding& binding, const PassLosses& losses) {
   double mean = 0;
   const auto read_loss = [&] {
-    mean = sum_losses(binding, losses);
+    mean = repeated() ? repeated()->loss : sum_losses(binding, losses);
     inputs_.watch.lap(Phase::kSync);
     check_loss(mean);
   };
-  if (job_.device.is_cpu()) {
-    read_loss();
-    apply(binding, [] {});
-  } else {
-    apply(binding, read_loss);
-  }
+  const bool on_cpu = job_.device.is_cpu();
+  if (on_cpu) read_loss();
+  apply(binding, [&](const at::Tensor& norm) {
+    double value = norm.defined() ? norm.item().toDouble() : 0;
+    if (repeated()) value = repeated()->grad_norm;
+    if (!on_cpu) read_loss();
+    check_gradients(binding, value);
+    grad_norm_ = std::hypot(grad_norm_, value);
+  });
   return mean;
+}
+
+const StepNumbers* TrainStepContext::repeated() const {
+  return inputs_.header.readback ? inputs_.header.readback->diverged() : nullptr;
 }
 
 /// The passes of an update.
@@ -284,26 +313,25 @@ void TrainStepContext::estimate_hessian(OptimizerBinding& binding) {
   inputs_.watch.lap(Phase::kOptimizer);
 }
 
-void TrainStepContext::apply(OptimizerBinding& binding, c10::function_ref<void()> read_loss) {
+void TrainStepContext::apply(OptimizerBinding& binding,
+                             c10::function_ref<void(const at::Tensor& norm)> check) {
   const TrainSection& train = job_.recipe.train;
-  const auto before_update = [&](double norm) {
-    read_loss();
-    check_gradients(binding, norm);
+  const auto before_update = [&](const at::Tensor& norm) {
+    check(norm);
     if (!inputs_.before_update) return;
     inputs_.watch.lap(Phase::kOptimizer);
     inputs_.before_update();
     inputs_.watch.lap(Phase::kSave);
   };
-  const Update update = apply_gradients(binding, *job_.precision,
-                                        {train.max_grad_norm, train.max_grad_value}, before_update);
+  const bool updated = apply_gradients(binding, *job_.precision,
+                                       {train.max_grad_norm, train.max_grad_value}, before_update);
   inputs_.watch.lap(Phase::kOptimizer);
-  if (update.made) {
-    grad_norm_ = std::hypot(grad_norm_, update.grad_norm);
+  if (updated) {
     binding.strategy->updated(step());
     inputs_.watch.lap(Phase::kSync);
     done_.push_back(&binding);
   } else {
-    read_loss();
+    check({});
     check_scale();
     updated_ = false;
   }
@@ -350,11 +378,7 @@ double TrainStepContext::sum_losses(const OptimizerBinding& binding,
 double TrainStepContext::sum_losses_of_replicas(const PassLosses& losses) const {
   const bool alone =
       job_.batches.world == 1 && job_.recipe.accelerator.reduction == Reduction::kBucketed;
-  if (alone) {
-    at::Tensor sum = losses.front();
-    for (size_t i = 1; i < losses.size(); ++i) sum = sum.add(losses[i]);
-    return sum.item().toDouble();
-  }
+  if (alone) return sum_of(losses).item().toDouble();
   const GlobalBatch& global_batch = inputs_.global_batch;
   std::vector<double> shares(static_cast<size_t>(global_batch.num_micro_batches));
   for (size_t i = 0; i < losses.size(); ++i) {

@@ -16,6 +16,8 @@
 
 namespace accel {
 
+struct StepNumbers;
+
 /// Losses of a rank's micro-batches, without heap allocation for a few.
 using PassLosses = c10::SmallVector<at::Tensor, 4>;
 
@@ -30,6 +32,7 @@ class TrainStepContext final : public StepContext, public StepWeights {
   Model& model() override { return *job_.model; }
   const std::vector<Batch>& micro_batches() const override { return batches_; }
   double update(const std::string& optimizer, const BatchLoss& loss) override;
+  double sole_update(const BatchLoss& loss) override;
   void log(const std::string& name, double value) override { logged_[name] = value; }
   Ranks& ranks() override { return ranks_; }
   at::Tensor gather_for_metrics(const std::vector<at::Tensor>& rows) override;
@@ -43,6 +46,8 @@ class TrainStepContext final : public StepContext, public StepWeights {
   double grad_norm() const { return grad_norm_; }
   /// False when fp16 overflowed in any update, which was then skipped.
   bool updated() const { return updated_; }
+  /// Whether loss and norm are still to be read from StepHeader::readback.
+  bool pending() const { return pending_; }
   const std::map<std::string, double>& logged() const { return logged_; }
 
  private:
@@ -54,14 +59,19 @@ class TrainStepContext final : public StepContext, public StepWeights {
   /// Passes of sampled labels for an optimizer that estimates the Hessian. They leave buffers and
   /// random state as they were.
   void estimate_hessian(OptimizerBinding& binding);
-  /// Updates the weights. On a device, where the host waits once, for the norm of the gradients,
-  /// `read_loss` gets and checks the loss then, before the weights change.
-  void apply(OptimizerBinding& binding, c10::function_ref<void()> read_loss);
+  /// Updates the weights. `check` is called before they change, with the norm of the gradients,
+  /// 0-d, or undefined where fp16 overflowed and they do not.
+  void apply(OptimizerBinding& binding, c10::function_ref<void(const at::Tensor& norm)> check);
+  /// Reads and checks loss and norm in the step; returns the loss. On a device, where the host
+  /// waits once, for the norm, it reads the loss then.
+  double update_and_read(OptimizerBinding& binding, const PassLosses& losses);
   /// After an update of the recipe's optimizer.
   void balance_experts(const OptimizerBinding& binding);
   /// The mean loss of the global batch.
   double sum_losses(const OptimizerBinding& binding, const PassLosses& losses) const;
   double sum_losses_of_replicas(const PassLosses& losses) const;
+  /// The numbers of the step before, of which this is the repetition; else null.
+  const StepNumbers* repeated() const;
   StepLayout layout() const;
   /// A repeated micro-batch of a rank without samples.
   bool is_idle(const HostBatch& batch) const;
@@ -79,6 +89,7 @@ class TrainStepContext final : public StepContext, public StepWeights {
   GroupRanks ranks_;
   double grad_norm_ = 0;
   bool updated_ = true;
+  bool pending_ = false;
   c10::SmallVector<const OptimizerBinding*, 4> done_;  ///< those already updated in this step
   std::map<std::string, double> logged_;
 };

@@ -4,12 +4,12 @@
 
 namespace accel {
 
-Update apply_gradients(const OptimizerBinding& binding, Precision& precision,
-                       const GradientLimits& limits,
-                       c10::function_ref<void(double norm)> before_update) {
+bool apply_gradients(const OptimizerBinding& binding, Precision& precision,
+                     const GradientLimits& limits,
+                     c10::function_ref<void(const at::Tensor& norm)> before_update) {
   const Strategy& strategy = *binding.strategy;
   const auto share = [&](const at::Tensor& found_inf) { strategy.reduce_found_inf(found_inf); };
-  if (!precision.unscale(binding.parameters, share)) return {};
+  if (!precision.unscale(binding.parameters, share)) return false;
   const at::Tensor norm = limits.max_norm
                               ? strategy.clip_grad_norm(binding.parameters, *limits.max_norm)
                               : strategy.gradient_norm(binding.parameters);
@@ -18,10 +18,9 @@ Update apply_gradients(const OptimizerBinding& binding, Precision& precision,
       clip_grad_value(some, limit);
     });
   }
-  const Update update{.made = true, .grad_norm = norm.item().toDouble()};
-  before_update(update.grad_norm);
+  before_update(norm);
   binding.optimizer->step();
-  return update;
+  return true;
 }
 
 void reset_gradients(const OptimizerBinding& binding, Precision& precision) {

@@ -16,16 +16,12 @@ struct GradientLimits {
   std::optional<double> max_value;
 };
 
-struct Update {
-  bool made = false;     ///< false: fp16 overflowed, no weight has changed
-  double grad_norm = 0;  ///< of the true gradients, before clipping
-};
-
 /// Unscales and clips the gradients and makes the update. `before_update(norm)` is called before a
-/// weight changes and may throw to prevent it.
-Update apply_gradients(const OptimizerBinding& binding, Precision& precision,
-                       const GradientLimits& limits,
-                       c10::function_ref<void(double norm)> before_update);
+/// weight changes and may throw to prevent it; the norm, 0-d, is that of the true gradients before
+/// clipping. False: fp16 overflowed, and no weight has changed.
+bool apply_gradients(const OptimizerBinding& binding, Precision& precision,
+                     const GradientLimits& limits,
+                     c10::function_ref<void(const at::Tensor& norm)> before_update);
 
 /// After apply_gradients(): adapts the loss scale and drops the gradients.
 void reset_gradients(const OptimizerBinding& binding, Precision& precision);

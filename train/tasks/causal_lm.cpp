@@ -105,7 +105,7 @@ class CausalLm final : public Task,
   }
 
   double step(StepContext& context) override {
-    return context.update(kRecipeOptimizer, [&](const Batch& batch) {
+    return context.sole_update([&](const Batch& batch) {
       if (!adds_embedding_noise()) return loss(context.model(), batch);
       const EmbeddingNoise noise(options_.neftune_noise_alpha, context.step(), batch.ids);
       at::Tensor mean = loss(context.model(), batch);

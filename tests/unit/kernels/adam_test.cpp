@@ -2,8 +2,10 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/rand.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -25,6 +27,7 @@ constexpr AdamRule kRule = {.lr = 0.01,
 /// Parameters of several sizes, some of which have had more steps than others.
 struct Training {
   std::vector<at::Tensor> parameters, gradients, averages, squares, largest, steps;
+  at::Tensor found_inf;
 
   explicit Training(at::ScalarType type = at::kFloat) {
     at::manual_seed(1);
@@ -46,7 +49,8 @@ struct Training {
                       .averages = averages,
                       .squares = squares,
                       .largest_squares = rule.amsgrad ? largest : std::vector<at::Tensor>(),
-                      .steps = steps});
+                      .steps = steps,
+                      .found_inf = found_inf});
     use_kernels(Kernels::kReference);
   }
 
@@ -84,6 +88,21 @@ TEST(AdamKernelTest, StepsAsTheReference) {
     reference.step(Kernels::kReference, kRules[i]);
     fused.expect_near(reference, 1e-6);
     EXPECT_FALSE(fused.parameters[3].allclose(before.parameters[3], 1e-6, 1e-6));
+  }
+}
+
+TEST(AdamKernelTest, TheFlagSkipsTheStep) {
+  for (const bool amsgrad : {false, true}) {
+    const AdamRule rule = amsgrad ? changed([](AdamRule& to) { to.amsgrad = true; }) : kRule;
+    const Training before;
+    Training skipped, updated, wanted;
+    skipped.found_inf = at::ones({});
+    skipped.step(Kernels::kReference, rule);
+    skipped.expect_equal(before);
+    updated.found_inf = at::zeros({});
+    updated.step(Kernels::kReference, rule);
+    wanted.step(Kernels::kReference, rule);
+    updated.expect_equal(wanted);
   }
 }
 

@@ -6,6 +6,7 @@
 #include <ATen/ops/layer_norm.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/native_layer_norm.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/rms_norm.h>
@@ -297,8 +298,10 @@ TEST_F(GpuKernelsTest, AdamIsTheKernels) {
   };
   const Inputs dp = on_device(p), dg = on_device(g), dm = on_device(m), dv = on_device(v),
                ds = on_device(steps);
+  const at::Tensor found_inf = at::ones({}, dp[0].options());
   const int64_t calls = host_device_calls();
   adam_step_(rule, {dp, dg, dm, dv, {}, ds});
+  adam_step_(rule, {dp, dg, dm, dv, {}, ds, found_inf});  // is skipped
   EXPECT_EQ(host_device_calls(), calls) << "no operator of ATen ran";
   use_kernels(Kernels::kReference);
   adam_step_(rule, {p, g, m, v, {}, steps});

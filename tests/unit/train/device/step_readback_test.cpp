@@ -1,0 +1,319 @@
+// Loss and gradient norm of steps on a device, which the host reads a step later.
+#include "train/step/step_readback.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "bench/between_steps.h"
+#include "core/base/error.h"
+#include "kernels/choice.h"
+#include "tests/host_device/host_device.h"
+#include "tests/unit/data/array_files.h"
+#include "tests/unit/formats/temp_folder.h"
+#include "tests/unit/train/job/make_job.h"
+#include "train/job/torch_setup.h"
+#include "train/loop/run.h"
+#include "train/step/device_batches.h"
+#include "train/step/train_step.h"
+
+namespace accel::step_readback_test {
+namespace {
+
+constexpr auto kAdamW = "optimizer: {type: adamw, lr: 0.01}\n";
+constexpr auto kMlp = "model: {type: mlp, hidden_sizes: [8]}\n";
+constexpr auto kGpt = "model: {type: gpt, num_layers: 1, num_heads: 2, hidden_size: 16}\n";
+constexpr auto kGlyphs =
+    "data: {train: {type: synthetic/glyphs, length: 64}, eval: {type: synthetic/glyphs, length: "
+    "20}, loader: {workers: 0}}\n";
+constexpr auto kSums =
+    "data: {train: {type: synthetic/addition, length: 64}, loader: {workers: 0}}\n";
+
+std::unique_ptr<Job> job_on(at::Device device, const std::string& text) {
+  World world;
+  world.device = device;
+  auto job = make_job(text, world);
+  use_kernels(Kernels::kReference);  // the fused ones are the CPU's alone
+  return job;
+}
+
+/// What is left of a run.
+struct Ran {
+  std::string error;
+  std::vector<std::string> lines;   ///< of the record, without clocks and devices
+  std::vector<at::Tensor> weights;  ///< on the CPU
+};
+
+std::vector<std::string> lines_of(const std::string& run_dir) {
+  std::vector<std::string> lines;
+  std::string line;
+  for (std::ifstream in(run_dir + "/metrics.jsonl"); std::getline(in, line);) {
+    const size_t event = line.find(",\"text\":");
+    if (line.find("\"event\":") != line.npos) line.resize(event);
+    const size_t speed = line.find("\"train/samples_per_second\"");
+    if (speed != line.npos) line.erase(speed, line.find(',', speed) - speed);
+    const auto has = [&](const char* key) { return line.find(key) != line.npos; };
+    if (!has("\"use\":") && !has("\"about\":") && !has("\"plan\":")) lines.push_back(line);
+  }
+  return lines;
+}
+
+Ran run(Job& job, const std::string& run_dir, std::optional<int64_t> stop_after = std::nullopt) {
+  RunRequest request;
+  request.run_dir = run_dir;
+  request.stop_after = stop_after;
+  Ran ran;
+  try {
+    run_job(job, request);
+  } catch (const std::exception& error) {
+    ran.error = error.what();
+  }
+  ran.lines = lines_of(run_dir);
+  for (const Parameter& item : job.parameters) {
+    ran.weights.push_back(item.local.detach().cpu().clone());
+  }
+  return ran;
+}
+
+void expect_same(const Ran& found, const Ran& wanted) {
+  EXPECT_EQ(found.error, wanted.error);
+  EXPECT_EQ(found.lines, wanted.lines);
+  ASSERT_EQ(found.weights.size(), wanted.weights.size());
+  for (size_t i = 0; i < wanted.weights.size(); ++i) {
+    EXPECT_TRUE(found.weights[i].equal(wanted.weights[i])) << i;
+  }
+}
+
+struct WaitsCase {
+  const char* name;
+  std::string text;
+  double waits;  ///< of a step
+};
+
+class StepWaitsTest : public testing::TestWithParam<WaitsCase> {};
+
+INSTANTIATE_TEST_SUITE_P(
+    Jobs, StepWaitsTest,
+    testing::Values(
+        WaitsCase{"mlp", std::string(kMlp) + kAdamW + kGlyphs, 0},
+        WaitsCase{"resnet_bf16",
+                  "model: {type: resnet, depth: 18, stem: cifar, embedding_size: 4}\n" +
+                      std::string(kAdamW) + kGlyphs + "accelerator: {mixed_precision: bf16}\n",
+                  0},
+        // The reference kernels need the number of targets of each of the two micro-batches.
+        WaitsCase{"gpt", std::string(kGpt) + kAdamW + kSums, 2},
+        WaitsCase{"amsgrad",
+                  std::string(kMlp) + "optimizer: {type: adam, amsgrad: true}\n" + kGlyphs, 0},
+        WaitsCase{"sgd", std::string(kMlp) + "optimizer: {type: sgd, lr: 0.1}\n" + kGlyphs, 2}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+/// Neither log nor save is due.
+TEST_P(StepWaitsTest, ASteadyStepWaitsForWhatTheDeviceCannotCheck) {
+  const TempFolder folder;
+  const auto job = job_on(host_device(1), GetParam().text +
+                                              "train: {until: 40 steps, batch: 8, micro_batch: 4, "
+                                              "max_grad_norm: 0.5}\n"
+                                              "log: {every: never}\neval: {every: never}\n"
+                                              "checkpoint: {every: never, at_end: false}\n");
+  int64_t waits = 0;
+  between_steps(
+      *job, 10, 30, [&] { waits -= host_device_waits(); }, [&] { waits += host_device_waits(); });
+  run(*job, folder.path("run"));
+  EXPECT_EQ(static_cast<double>(waits) / 20, GetParam().waits);
+}
+
+const std::string kRun = std::string(kMlp) + kAdamW + kGlyphs +
+                         "train: {until: 12 steps, batch: 8, micro_batch: 4, max_grad_norm: 0.5}\n"
+                         "log: {every: 5 steps, system: false}\neval: {every: 3 steps}\n"
+                         "checkpoint: {every: 4 steps, async: false}\n";
+
+TEST(StepReadbackTest, ARunHasTheRecordAndTheWeightsOfTheCpu) {
+  const TempFolder folder;
+  const Ran here = run(*job_on(at::kCPU, kRun), folder.path("here"));
+  EXPECT_EQ(here.lines.size(), 1U + 12 + 3 + 4 + 3 + 1) << testing::PrintToString(here.lines);
+  expect_same(run(*job_on(host_device(1), kRun), folder.path("there")), here);
+}
+
+TEST(StepReadbackTest, AResumedRunHasTheBitsOfAStraightOne) {
+  const TempFolder folder;
+  const Ran straight = run(*job_on(host_device(1), kRun), folder.path("straight"));
+  for (const int64_t step : {3, 7}) {
+    run(*job_on(host_device(1), kRun), folder.path("parts"), step);
+  }
+  const Ran resumed = run(*job_on(host_device(1), kRun), folder.path("parts"));
+  std::vector<std::string> steps, wanted;
+  for (const std::string& line : resumed.lines) {
+    if (line.find("\"event\":") == line.npos) steps.push_back(line);
+  }
+  for (const std::string& line : straight.lines) {
+    if (line.find("\"event\":") == line.npos) wanted.push_back(line);
+  }
+  EXPECT_EQ(steps, wanted);
+  for (size_t i = 0; i < straight.weights.size(); ++i) {
+    EXPECT_TRUE(resumed.weights[i].equal(straight.weights[i])) << i;
+  }
+}
+
+/// Samples of six numbers, in order; those of step `bad`, four a step, are `value`.
+std::string arrays(const TempFolder& folder, int64_t bad, float value) {
+  std::vector<float> numbers(64 * 6);
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    numbers[i] = static_cast<int64_t>(i / 24) == bad - 1 ? value : static_cast<float>(i % 7) / 7;
+  }
+  folder.write("x.npy", npy_file<float>("<f4", "(64, 6)", numbers));
+  folder.write("y.npy", npy_file<int64_t>("<i8", "(64,)", std::vector<int64_t>(64, 1)));
+  return std::string(kMlp) + kAdamW + "data: {train: {type: npy, inputs: " + folder.path("x.npy") +
+         ", targets: " + folder.path("y.npy") +
+         "}, loader: {workers: 0, shuffle: false}}\ntrain: {until: 9 steps, batch: 4}\n"
+         "checkpoint: {every: never}\nlog: {system: false, every: ";
+}
+
+/// The run of a job on a device and on the CPU, in whose step 5 the numbers are not finite;
+/// `change` is called behind step 4.
+void expect_divergence(
+    const std::function<std::string(const TempFolder&)>& text, const std::string& error,
+    const std::function<void(Job&)>& change = [](Job&) {}) {
+  for (const std::string every : {"never}\n", "1 steps}\n", "4 steps}\n"}) {
+    const TempFolder folder;
+    const std::string recipe = text(folder) + every;
+    const auto ran_on = [&](at::Device device, std::optional<int64_t> stop_after) {
+      const auto job = job_on(device, recipe);
+      between_steps(
+          *job, 4, 4, [&] { change(*job); }, [] {});
+      return run(*job,
+                 folder.path(stop_after        ? "before"
+                             : device.is_cpu() ? "here"
+                                               : "there"),
+                 stop_after);
+    };
+    const Ran here = ran_on(at::kCPU, std::nullopt), there = ran_on(host_device(1), std::nullopt);
+    EXPECT_EQ(there.error, error);
+    expect_same(there, here);
+    const Ran before = ran_on(host_device(1), 4);
+    for (size_t i = 0; i < before.weights.size(); ++i) {
+      EXPECT_TRUE(there.weights[i].equal(before.weights[i])) << i;
+    }
+  }
+}
+
+TEST(StepReadbackTest, ANanEndsTheRunWithTheWeightsOfTheStepBefore) {
+  expect_divergence([](const TempFolder& folder) { return arrays(folder, 5, std::nanf("")); },
+                    "step 5: the loss is nan; the weights are those of the step before");
+}
+
+TEST(StepReadbackTest, TheGradientThatOverflowedIsNamed) {
+  expect_divergence([](const TempFolder& folder) { return arrays(folder, 5, 1e25F); },
+                    "step 5: the gradient of 'layers.0.weight' is not finite; the weights are "
+                    "those of the step before",
+                    [](Job& job) {
+                      job.parameters[0].local.detach().mul_(1e-30);
+                      job.parameters[2].local.detach().mul_(-1e30);
+                    });
+}
+
+TEST(StepReadbackTest, ANormThatOverflowedIsNamed) {
+  expect_divergence([](const TempFolder& folder) { return arrays(folder, 20, 0); },
+                    "step 5: the norm of the gradients is not finite; the weights are those of the "
+                    "step before",
+                    [](Job& job) {
+                      job.parameters[0].local.detach().mul_(1e-30);
+                      job.parameters[2].local.detach().mul_(-1e25);
+                    });
+}
+
+TEST(StepReadbackTest, AnErrorBehindAStepLeavesItsLine) {
+  const auto failing_on = [](at::Device device, int64_t bad) {
+    const TempFolder folder;
+    const auto job = job_on(device, arrays(folder, bad, std::nanf("")) + "never}\n");
+    between_steps(
+        *job, 5, 9, [] { throw std::runtime_error("a callback fails"); }, [] {});
+    return run(*job, folder.path("run"));
+  };
+  const Ran here = failing_on(at::kCPU, 20);
+  EXPECT_EQ(here.error, "a callback fails");
+  EXPECT_EQ(here.lines.size(), 1U + 5 + 1);
+  expect_same(failing_on(host_device(1), 20), here);
+  // The step whose callback fails has diverged.
+  expect_same(failing_on(host_device(1), 5), failing_on(at::kCPU, 5));
+}
+
+/// Of parameters and optimizer.
+std::vector<at::Tensor> state_of(const Job& job) {
+  std::vector<at::Tensor> state;
+  for (const Parameter& item : job.parameters) state.push_back(item.local.detach().cpu().clone());
+  for (const OptimizerState::Group& group : job.optimizer->state().groups) {
+    for (const OptimizerState::ParameterState& of : group.parameters) {
+      for (const Parameter& slot : of.slots) state.push_back(slot.local.cpu().clone());
+    }
+  }
+  return state;
+}
+
+TEST(StepReadbackTest, StepsAfterABadOneChangeNothing) {
+  const auto job =
+      job_on(host_device(1), std::string("model: {type: mlp, hidden_sizes: [8], dropout: 0.5}\n") +
+                                 kAdamW + kGlyphs + "train: {until: 9 steps, batch: 4}\n");
+  const auto readback = StepReadback::make(*job);
+  ASSERT_NE(readback, nullptr);
+  Stopwatch watch;
+  const auto step = [&](int64_t number, const GlobalBatch& batch) {
+    job->optimizer->set_lrs(job->optimizer->base_lrs());
+    const StepResult result =
+        train_step(*job, batch, {.step = number, .readback = readback.get()}, watch);
+    EXPECT_TRUE(result.pending);
+    EXPECT_TRUE(std::isnan(result.loss));
+  };
+  step(1, job->train_loader->next());
+  step(2, job->train_loader->next());
+  EXPECT_TRUE(std::isfinite(readback->read().loss));
+  EXPECT_TRUE(std::isfinite(readback->read().grad_norm));
+  const std::vector<at::Tensor> before = state_of(*job);
+  const GlobalBatch bad = job->train_loader->next();
+  to_batch(bad.micro_batches[0]).inputs.fill_(std::numeric_limits<double>::quiet_NaN());
+  step(3, bad);
+  const at::Tensor random = device_generator_state(host_device(1)).clone();
+  step(4, job->train_loader->next());
+  EXPECT_TRUE(std::isnan(readback->read().loss));
+  ASSERT_NE(readback->diverged(), nullptr);
+  EXPECT_FALSE(device_generator_state(host_device(1)).equal(random));
+  EXPECT_THROW(step(3, bad), DivergedError);
+  EXPECT_TRUE(device_generator_state(host_device(1)).equal(random)) << "the same dropout";
+  const std::vector<at::Tensor> after = state_of(*job);
+  ASSERT_EQ(after.size(), before.size());
+  for (size_t i = 0; i < before.size(); ++i) EXPECT_TRUE(after[i].equal(before[i])) << i;
+}
+
+TEST(StepReadbackTest, OtherJobsReadTheNumbersInTheStep) {
+  const auto reads_later = [](at::Device device, const std::string& model, const std::string& more,
+                              const std::string& train = "") {
+    const auto job =
+        job_on(device, model + kGlyphs + "train: {until: 9 steps, batch: 4" + train + "}\n" + more);
+    return StepReadback::make(*job) != nullptr;
+  };
+  const std::string mlp = kMlp;
+  EXPECT_TRUE(reads_later(host_device(1), mlp, kAdamW));
+  EXPECT_FALSE(reads_later(at::kCPU, mlp, kAdamW));
+  const std::string adam = std::string(kAdamW) + "accelerator: ";
+  EXPECT_TRUE(reads_later(host_device(1), mlp, adam + "{mixed_precision: bf16}\n"));
+  EXPECT_FALSE(reads_later(host_device(1), mlp, adam + "{mixed_precision: fp16}\n"));
+  EXPECT_FALSE(
+      reads_later(host_device(1), mlp, adam + "{reduction: canonical}\n", ", micro_batch: 2"));
+  EXPECT_FALSE(reads_later(host_device(1), mlp, "optimizer: {type: sgd, lr: 0.1}\n"));
+  EXPECT_FALSE(reads_later(host_device(1), mlp, "optimizer: {type: adamw, fused: false}\n"));
+  EXPECT_FALSE(
+      reads_later(host_device(1),
+                  "model: {type: dcgan_generator, features: 4, latent: 8}\n"
+                  "task: {type: gan, discriminator: {type: dcgan_discriminator, features: 4}, "
+                  "discriminator_optimizer: {type: adam, lr: 0.001}}\n",
+                  kAdamW));
+}
+
+}  // namespace
+}  // namespace accel::step_readback_test
