@@ -157,6 +157,8 @@ def check_refused(scratch, report, recipes):
               "hint: leave one of them out, or divide the weights with 'fsdp'"),
              ("capped scores", recipes / "tiny/llama.yaml", [*MESHES["cp2-ring"], "model.attn_logit_softcapping=5"],
               "'cp' does not support capped scores with 'cp_comm_strategy: ring', where no rank has all scores of a token"),
+             ("capped scores", recipes / "tiny/llama.yaml", [*MESHES["cp2-ring"], "model.attn_logit_softcapping=5"],
+              "hint: leave the model's 'attn_logit_softcapping' out, or set 'cp_comm_strategy: allgather'"),
              ("heads", "gpt.yaml", [rank_runs.on(3), "accelerator.parallelism.sp=3", "train.batch=16"],
               "'sp' 3 does not divide the model's 'num_heads' 4")]
     for name, recipe, words, message in cases:

@@ -4,6 +4,7 @@
 State is in the folder FAKE_CLUSTER: one JSON file per job. A node of a job is a process group on 127.0.0.1.
 """
 
+import contextlib
 import json
 import os
 import pathlib
@@ -106,6 +107,12 @@ def members(session):
                 pass
 
 
+def signal_all(node, number):
+    for pid in list(members(node)):
+        with contextlib.suppress(ProcessLookupError):  # it has ended by itself
+            os.kill(pid, number)
+
+
 def scontrol(words):
     if words[:2] == ["show", "hostnames"]:
         print("127.0.0.1")
@@ -115,15 +122,13 @@ def scontrol(words):
         save(words[1], state)
     elif words[0] == "preempt":  # as Slurm does: every process of the step gets the signal
         for node in load(words[1])["nodes"]:
-            for pid in list(members(node)):
-                os.kill(pid, signal.SIGUSR1)
+            signal_all(node, signal.SIGUSR1)
     elif words[0] == "lose":  # a machine is switched off: Slurm ends the job on the others and requeues it
         state = load(words[1])
         state["requeued"] = True
         save(words[1], state)
         for node in state["nodes"][int(words[2]):] + state["nodes"][:int(words[2])]:
-            for pid in list(members(node)):
-                os.kill(pid, signal.SIGKILL)
+            signal_all(node, signal.SIGKILL)
     else:
         return 1
     return 0
