@@ -42,8 +42,9 @@ class StageState {
   void add(const Parameter& item, PlannedStage& rank) const {
     const int64_t bytes = add_weight(item, rank);
     if (!item.local.requires_grad()) return;
-    const auto elements = static_cast<double>(bytes / item.local.element_size());
-    rank.optimizer += static_cast<int64_t>(optimizer_bytes_per_element_ * elements);
+    const auto elements = static_cast<int64_t>(bytes / item.local.element_size());
+    rank.optimizer +=
+        static_cast<int64_t>(optimizer_bytes_per_element_ * static_cast<double>(elements));
   }
 
   /// Adds the share's weight and gradient; returns the bytes of each.

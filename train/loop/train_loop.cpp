@@ -130,7 +130,7 @@ void TrainLoop::step() {
   state_.updates += result.updated;
   profile_.after(state_.progress.step);
   if (result.pending) {
-    pending_.emplace(std::move(global_batch), std::move(result), lrs_.front());
+    pending_ = PendingStep{std::move(global_batch), std::move(result), lrs_.front()};
   } else {
     record_step(global_batch, result, lrs_.front());
     recycled_batch_ = std::move(global_batch);
