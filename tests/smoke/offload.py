@@ -125,6 +125,8 @@ def check_frozen_base(scratch, report, recipes):
                  len(found) >= 6 and found == losses(scratch, "base-memory"), f"{found} {losses(scratch, 'base-memory')}")
     same = adapter(scratch, "base-memory")
     report.check("and the bits of its adapter", adapter(scratch, "base-streamed") == same)
+    train(scratch, report, words[0], "base-selective", *words[1:], LIMIT, "train.activation_checkpointing=selective")
+    report.check("with selective checkpointing too", adapter(scratch, "base-selective") == same)
     small, whole, peak = (peak_of(scratch, name) for name in ("small", "base-memory", "base-streamed"))
     # The small run has a block and the rest of the model, too; 16 adapters have 1.2 MiB with their state.
     report.check(f"peak memory is {peak:.0f} MiB; with a block in all {small:.0f}, with all blocks {whole:.0f}",
