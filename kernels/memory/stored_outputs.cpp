@@ -23,14 +23,14 @@ constexpr const char* kStoredOperators[] = {"mm",
                                             "_scaled_dot_product_efficient_attention",
                                             "_scaled_dot_product_cudnn_attention"};
 
-/// Their results have versions of their own on the memory of their argument.
+/// Views whose version counters are independent of their base's.
 constexpr const char* kUntrackedViews[] = {"_unsafe_view", "unsafe_split.Tensor",
                                            "unsafe_split_with_sizes"};
 
 thread_local StoredOutputsScope* scope_of_thread = nullptr;
 
-/// A tensor of its own on the same memory, with the version of the original: the original gets a
-/// graph, which owns what is stored.
+/// An alias without autograd metadata that shares the version counter. The tensor itself will own
+/// the graph, which owns the stored outputs.
 at::Tensor without_graph(const at::Tensor& tensor) {
   const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
   return at::Tensor(impl.shallow_copy_and_detach(impl.version_counter(),
@@ -59,7 +59,8 @@ void run_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* 
   op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kStoreKey), stack);
 }
 
-/// Gives the results the version of the argument: a change in place shows in what is stored.
+/// Shares the base's version counter with the views, so that in-place operators on them invalidate
+/// its stored output.
 void view_dispatch(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
   if (!StoredOutputsScope::current()) return run_kernel(op, keys, stack);
   const size_t arguments = op.schema().arguments().size();
@@ -116,8 +117,9 @@ bool StoredOutputsScope::take(Stack& stack, size_t arguments) {
   const size_t call = next_++;
   if (call >= outputs_->calls_.size()) return false;
   const StoredOutputs::Call stored = std::exchange(outputs_->calls_[call], {});
-  if (stored.empty() || !std::ranges::all_of(stored, &StoredOutputs::Output::is_unchanged))
-    return false;
+  const bool is_valid =
+      !stored.empty() && std::ranges::all_of(stored, &StoredOutputs::Output::is_unchanged);
+  if (!is_valid) return false;
   torch::jit::drop(stack, arguments);
   for (const StoredOutputs::Output& output : stored) stack.push_back(output.value);
   return true;

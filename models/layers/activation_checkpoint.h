@@ -15,8 +15,8 @@ class Model;
 bool is_recomputing();
 
 /// Sets `mode` for all blocks of the model, with their inputs in `inputs` (null: on their device),
-/// and returns their number. With a GPU, call it before the first backward pass: it
-/// replaces PyTorch's engine, which starts its threads once.
+/// and returns their number. With a GPU, call it before the first backward pass: it replaces
+/// PyTorch's engine, which starts its threads once.
 int64_t checkpoint_blocks(Model& model, const std::shared_ptr<BlockInputs>& inputs = nullptr,
                           ActivationCheckpointing mode = ActivationCheckpointing::kBlocks);
 

@@ -154,6 +154,7 @@ TEST(DecoderHeadTest, WhatAHeadCannotDoIsRefused) {
             "the head 'score' of gpt does not support 'tp'");
   EXPECT_EQ(refusal([&] { dynamic_cast<LanguageModel&>(*model).head_weight(); }),
             "this gpt has the head 'score' and no logits of tokens");
+  EXPECT_FALSE(dynamic_cast<BlockChain&>(*model).tied_weight().defined());
   const auto llama = build<Model>(kLlama + std::string(", head: span}"), kSpans);
   EXPECT_EQ(refusal([&] { dynamic_cast<BlockChain&>(*llama).chain(); }),
             "'pp' does not support 'head: span' of llama");
@@ -161,6 +162,7 @@ TEST(DecoderHeadTest, WhatAHeadCannotDoIsRefused) {
             "'tp' does not support 'head: span' of llama");
   EXPECT_EQ(refusal([&] { dynamic_cast<LanguageModel&>(*llama).head_weight(); }),
             "this llama has another head ('head: span') and no logits of tokens");
+  EXPECT_FALSE(dynamic_cast<BlockChain&>(*llama).tied_weight().defined());
   EXPECT_NE(complaint<Model>(kLlama + std::string(", head: span, sandwich_norms: true}"), kSpans)
                 .find("the model 'llama' with these options has no head for a span, as in "
                       "transformers"),

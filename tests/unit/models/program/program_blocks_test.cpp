@@ -74,9 +74,10 @@ TEST(ProgramBlocksTest, GradientsAreThoseOfOneForwardPassToTheBit) {
 TEST(ProgramBlocksTest, WhatABlockMadeIsNotKept) {
   const auto backward_after_a_change = [](bool recomputed) {
     AtenGraph graph(layered(kInOneLayer));
-    for (const auto& block : graph.find_blocks())
+    for (const auto& block : graph.find_blocks()) {
       block->set_checkpointing(recomputed ? ActivationCheckpointing::kBlocks
                                           : ActivationCheckpointing::kNone);
+    }
     const at::Tensor x = at::full({64}, 0.3).requires_grad_();
     const at::Tensor w = at::full({64}, 1.7).requires_grad_();
     const auto made = graph.run({x, w});

@@ -1,30 +1,12 @@
-// Name patterns of recipes whose data is not opened.
+// Recipes that are checked with their model, without their data.
 #include "runner/plan/model_check.h"
 
 #include <gtest/gtest.h>
 
-#include "tests/unit/train/job/read_text.h"
-#include "train/job/build_job.h"
+#include "tests/unit/runner/plan/loaded_recipe.h"
 
 namespace accel::model_check_test {
 namespace {
-
-struct Loaded {
-  Registry registry = all_components();
-  RecipeOptions recipe;
-  Node resolved;
-};
-
-Loaded load(const std::string& text) {
-  Loaded loaded;
-  Diagnostics problems;
-  Reading reading{problems, loaded.registry};
-  const Node tree = parse_recipe("r.yaml", text);
-  loaded.recipe = read_recipe(tree, "r", reading);
-  problems.check();
-  loaded.resolved = resolve_recipe(loaded.recipe, tree);
-  return loaded;
-}
 
 /// The recipe's data is missing: it is not opened.
 std::string recipe(const std::string& model, const std::string& data, const std::string& more) {
@@ -36,7 +18,7 @@ constexpr auto kTable = "{type: csv, path: none.csv, target: y}";
 constexpr auto kPairs = "{type: preference, path: none.jsonl, tokenizer: none}";
 
 std::string complaint(const std::string& text) {
-  const Loaded loaded = load(text);
+  const LoadedRecipe loaded = load_recipe(text);
   try {
     const auto options = model_options(loaded.resolved);
     return check_with_model(options, loaded.recipe, loaded.resolved, loaded.registry) ? ""
@@ -48,7 +30,7 @@ std::string complaint(const std::string& text) {
 
 TEST(ModelCheckTest, OptionsWithPatternsAreFound) {
   const auto found = [](const std::string& more) {
-    return model_options(load(recipe(kMlp, kTable, more)).resolved);
+    return model_options(load_recipe(recipe(kMlp, kTable, more)).resolved);
   };
   EXPECT_EQ(found(""), std::vector<std::string>());
   EXPECT_EQ(found("train: {freeze: []}\noptimizer: {type: sgd, groups: []}\n"),

@@ -2,34 +2,16 @@
 
 #include <gtest/gtest.h>
 
-#include "core/recipe/diagnostic.h"
 #include "runner/plan/mesh_search.h"
 #include "runner/plan/plan_text.h"
-#include "tests/unit/train/job/read_text.h"
-#include "train/job/build_job.h"
+#include "tests/unit/runner/plan/loaded_recipe.h"
 #include "train/step/train_step.h"
 
 namespace accel::plan_test {
 namespace {
 
-struct Loaded {
-  Registry registry = all_components();
-  RecipeOptions recipe;
-  Node resolved;
-};
-
-Loaded load(const std::string& text) {
-  Loaded loaded;
-  Diagnostics problems;
-  Reading reading{problems, loaded.registry};
-  const Node tree = parse_recipe("r.yaml", text);
-  loaded.recipe = read_recipe(tree, "r", reading);
-  loaded.resolved = resolve_recipe(loaded.recipe, tree);
-  return loaded;
-}
-
 Plan plan_of_text(const std::string& text, PlanRanks ranks = 1) {
-  const Loaded loaded = load(text);
+  const LoadedRecipe loaded = load_recipe(text);
   const DataSchema data = open_data(loaded.recipe, loaded.resolved, loaded.registry);
   return make_plan(loaded.recipe, loaded.resolved, loaded.registry, data, ranks);
 }
@@ -119,7 +101,7 @@ TEST(PlanTest, OptimizersKeepWhatWasPlanned) {
   for (const std::string& name : all_components().of<Optimizer>().names()) {
     const std::string text = std::string(kMlp) + "optimizer: {type: " + name + ", lr: 0.001}\n";
     const Plan plan = plan_of_text(text);
-    Loaded loaded = load(text);
+    LoadedRecipe loaded = load_recipe(text);
     const auto job = build_job(loaded.recipe, loaded.resolved, loaded.registry);
     Stopwatch watch;
     train_step(*job, job->train_loader->next(), {.step = 1}, watch);
@@ -314,15 +296,15 @@ MeshSearch search_of_llama(int64_t ranks, size_t top) {
       "model: {type: llama, num_layers: 2, num_heads: 4, num_kv_heads: 2, hidden_size: 32}\n"
       "data: {train: {type: synthetic/addition, length: 1024}}\n"
       "train: {until: 4 steps, micro_batch: 1, batch: 16}\n";
-  const Loaded alone = load(text);
+  const LoadedRecipe alone = load_recipe(text);
   const DataSchema data = open_data(alone.recipe, alone.resolved, alone.registry);
   MeshRequest request{ranks, hardware_of({"h100", "memory=2148.0e6"}), {}, {}, top};
   request.whole = plan_state(alone.recipe, alone.resolved, alone.registry, data, 1);
   return search_meshes(request, [&](const std::vector<std::string>& overrides) {
     const auto value = [&](size_t i) { return overrides[i].substr(overrides[i].find('=') + 1); };
-    const Loaded loaded =
-        load(text + "accelerator: {num_processes: " + value(0) + ", fsdp: {stage: " + value(1) +
-             "}, parallelism: " + value(2) + "}\n");
+    const LoadedRecipe loaded =
+        load_recipe(text + "accelerator: {num_processes: " + value(0) +
+                    ", fsdp: {stage: " + value(1) + "}, parallelism: " + value(2) + "}\n");
     return make_plan(loaded.recipe, loaded.resolved, loaded.registry, data,
                      {ranks, PlanDetail::kExtrapolated});
   });
@@ -365,7 +347,7 @@ TEST(PlanTest, AModelThatNoMachineHolds) {
 }
 
 TEST(PlanTest, APlanLeavesTheRandomStateAlone) {
-  const Loaded loaded = load(kMlp);
+  const LoadedRecipe loaded = load_recipe(kMlp);
   const auto draw = [&](bool plans) {
     const auto job = build_job(loaded.recipe, loaded.resolved, loaded.registry);
     if (plans) make_plan(loaded.recipe, loaded.resolved, loaded.registry, {job->data, 320, 0}, 1);
@@ -394,7 +376,7 @@ std::vector<std::string> advised(const std::map<std::string, int64_t>& bytes) {
   plan.memory.copy = 100;
   plan.batches = {.batch = 8, .micro_batch = 8, .accumulation = 1, .world = 1};
   std::vector<std::string> texts;
-  for (const Advice& advice : advise(load(kMlp).recipe, plan, 50, 550, table(bytes))) {
+  for (const Advice& advice : advise(load_recipe(kMlp).recipe, plan, 50, 550, table(bytes))) {
     std::string text = std::to_string(advice.bytes) + ":";
     for (const std::string& item : advice.overrides) text += " " + item;
     texts.push_back(text);
@@ -415,7 +397,7 @@ TEST(AdviceTest, TheCheapestThatFitAlone) {
 }
 
 TEST(AdviceTest, ALowerStageThatFits) {
-  RecipeOptions recipe = load(kMlp).recipe;
+  RecipeOptions recipe = load_recipe(kMlp).recipe;
   recipe.accelerator.fsdp.stage = 3;
   const std::map<std::string, int64_t> bytes = {{"accelerator.fsdp.stage=0", 900},
                                                 {"accelerator.fsdp.stage=1", 480},
@@ -433,7 +415,7 @@ TEST(AdviceTest, ADiskWhereNoStageFits) {
 }
 
 TEST(AdviceTest, AMemoryThatHoldsWhatIsOnTheDisk) {
-  RecipeOptions recipe = load(kMlp).recipe;
+  RecipeOptions recipe = load_recipe(kMlp).recipe;
   recipe.accelerator.fsdp.stage = 3;
   recipe.accelerator.fsdp.offload = Offload::kDisk;
   const std::map<std::string, int64_t> bytes = {{"accelerator.fsdp.offload=none", 480}};
