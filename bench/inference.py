@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Tokens per second of `generate` beside transformers and llama.cpp, in turns.
 
-    inference.py ACCEL_RUN PYTHON FOLDER [ROUNDS] [--models gpt2-124m,llama-1.1b] [--types fp32,bf16,int8,nf4]
+    inference.py ACCEL_RUN PYTHON FOLDER [ROUNDS] [--models gpt2-124m,llama-1.1b] [--types fp32,bf16,int8,nf4,int8-bf16,nf4-bf16]
                  [--batches 1,8] [--parts speed,start,load] [--tokens N]
 
 PYTHON has torch, transformers, bitsandbytes and cyllama (llama.cpp's binding; without it its side is left out). FOLDER is
 made; inference.json is left in it. Models have random weights. Steps after the first token are timed: a step reads each
 weight once and adds a token to each text of the batch. The limit is the time in which memory is read: the bytes of the
-layers and the head by the bandwidth that PyTorch's sum reaches. llama.cpp has Q8_0 for int8 and Q4_0 for nf4, with 8.5
+layers and the head by the bandwidth that PyTorch's sum reaches. int8-bf16 and nf4-bf16 compute in bf16 instead of fp32, as
+bitsandbytes does on processors with AVX512_BF16 in both cases. llama.cpp has Q8_0 for int8 and Q4_0 for nf4, with 8.5
 and 4.5 bits per weight.
 """
 
@@ -25,9 +26,11 @@ from sides import HERE, environment
 
 THREADS, PROMPT = 2, 16
 TOKENS = {"gpt2-124m": 96, "llama-1.1b": 32}
-BITS = {"fp32": 32, "bf16": 16, "int8": 8, "nf4": 4.5}
-BITS_OF_HEAD = {"fp32": 32, "bf16": 16, "int8": 32, "nf4": 32}
-FLAGS = {"fp32": [], "bf16": ["--dtype", "bf16"], "int8": ["--quantization", "int8"], "nf4": ["--quantization", "nf4"]}
+BITS = {"fp32": 32, "bf16": 16, "int8": 8, "nf4": 4.5, "int8-bf16": 8, "nf4-bf16": 4.5}
+BITS_OF_HEAD = {"fp32": 32, "bf16": 16, "int8": 32, "nf4": 32, "int8-bf16": 16, "nf4-bf16": 16}
+FLAGS = {"fp32": [], "bf16": ["--dtype", "bf16"], "int8": ["--quantization", "int8"], "nf4": ["--quantization", "nf4"],
+         "int8-bf16": ["--dtype", "bf16", "--quantization", "int8"],
+         "nf4-bf16": ["--dtype", "bf16", "--quantization", "nf4"]}
 
 
 def peer(python, *words):
@@ -78,7 +81,7 @@ def ours(words, folder, kind, batch, tokens):
 def speed_of(words, name, kind, batch):
     folder, tokens = words.folder / name, words.tokens or TOKENS[name]
     job = {"folder": str(folder), "type": kind, "batch": batch, "prompt": PROMPT, "tokens": tokens, "threads": THREADS,
-           "file": str(words.folder / f"{name}-{kind}.gguf")}
+           "file": str(words.folder / f"{name}-{kind.removesuffix('-bf16')}.gguf")}
     sides = {"accel-run": lambda: ours(words, folder, kind, batch, tokens)}
     for side in ("transformers", "llama_cpp") if name.startswith("llama") else ("transformers",):
         if side == "llama_cpp" and not Path(job["file"]).exists():

@@ -70,10 +70,12 @@ def loaded(folder, kind):
     import torch
     import transformers
 
-    quantization = {"int8": {"load_in_8bit": True}, "nf4": {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4"}}
-    options = {"dtype": torch.bfloat16 if kind == "bf16" else torch.float32}
-    if kind in quantization:
-        options["quantization_config"] = transformers.BitsAndBytesConfig(**quantization[kind])
+    dtype = torch.bfloat16 if kind.endswith("bf16") else torch.float32
+    quantization = {"int8": {"load_in_8bit": True},
+                    "nf4": {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4", "bnb_4bit_compute_dtype": dtype}}
+    options = {"dtype": dtype}
+    if (name := kind.removesuffix("-bf16")) in quantization:
+        options["quantization_config"] = transformers.BitsAndBytesConfig(**quantization[name])
         options["device_map"] = "cpu"
     return transformers.AutoModelForCausalLM.from_pretrained(folder, **options).eval()
 
@@ -148,7 +150,7 @@ def gguf_file(folder, kind, path):
     options = llama_cpp.LlamaModelQuantizeParams()
     types = gguf.LlamaFileType
     options.ftype = {"f32": types.ALL_F32, "bf16": types.MOSTLY_BF16, "q8_0": types.MOSTLY_Q8_0,
-                     "q4_0": types.MOSTLY_Q4_0}[LLAMA_TYPES[kind]].value
+                     "q4_0": types.MOSTLY_Q4_0}[LLAMA_TYPES[kind.removesuffix("-bf16")]].value
     options.nthread, options.allow_requantize, options.pure = THREADS, True, False
     llama_cpp.model_quantize(path + ".bf16", path, options)
     Path(path + ".bf16").unlink()

@@ -53,17 +53,27 @@ auto widened(const Tensor& first, In... in) {
   return is_upcast ? compute_in_fp32<kOperator>(first, in...) : kOperator(first, in...);
 }
 
-/// Most rows in float32 that are faster than MKL's AVX2 products, of which one row is computed in
-/// one thread: on Zen 3 GPT-2 generates 1.3 times as fast with 4 rows, equally fast with 8.
-constexpr int64_t kMostFloatRows = 4;
+/// Most rows in float32 that are faster than MKL's products: with AVX2, of which MKL computes one
+/// row in one thread, GPT-2 generates 1.3 times as fast on Zen 3 with 4 rows, equally fast with 8.
+int64_t most_float_rows() {
+  switch (cpu_target()) {
+    case CpuTarget::kAvx512:
+      return kFewRows;
+    case CpuTarget::kAvx2:
+      return 4;
+    default:
+      return 0;
+  }
+}
 
-/// Whether a * b is a product of few rows with a transposed weight: in bfloat16, which ATen would
-/// convert to float32 as a whole, or in float32.
+/// Whether a * b is a product of few rows with a transposed weight: in float32, or in bfloat16,
+/// which ATen converts to float32 as a whole or reorders.
 bool takes_few_rows(const Tensor& a, const Tensor& b) {
   const auto type = a.scalar_type();
-  const bool is_taken = type == at::kFloat
-                            ? cpu_target() == CpuTarget::kAvx2 && a.size(0) <= kMostFloatRows
-                            : type == at::kBFloat16 && upcasts(type);
+  const bool is_taken =
+      type == at::kFloat
+          ? a.size(0) <= most_float_rows()
+          : type == at::kBFloat16 && (upcasts(type) || cpu_target() == CpuTarget::kAvx512);
   return is_taken && has_few_rows(a) && b.scalar_type() == type && b.is_cpu() && b.stride(0) == 1 &&
          b.stride(1) == b.size(0);
 }

@@ -120,7 +120,7 @@ ACCEL_PART_OF_LOOP void add_tiles(const FewRowsPart& of, const float* const* wei
     for (int64_t lane = 0; lane < kSumLanes; lane += kWidth) {
       const float* const first[] = {weights[0] + lane, weights[1] + lane, weights[2] + lane,
                                     weights[3] + lane};
-      const Tile<float> tile = {.x = of.x + row * of.x_step + lane,
+      const Tile<float> tile = {.x = static_cast<const float*>(of.x) + row * of.x_step + lane,
                                 .x_step = of.x_step,
                                 .weights = first,
                                 .count = padded,
@@ -189,13 +189,14 @@ ACCEL_PART_OF_LOOP void add_row(const FewRowsPart& of, float* sums) {
   for (int64_t n = 0; n < kWeightRows; ++n) {
     weights[n] = static_cast<const Number*>(of.rows_of_weight[n]);
   }
-  add_tile<kBytes, 1, kSumLanes * sizeof(float) / kBytes>(Tile<Number>{.x = of.x,
-                                                                       .x_step = of.x_step,
-                                                                       .weights = weights,
-                                                                       .count = of.count,
-                                                                       .sums = sums,
-                                                                       .sum_step = kSumLanes,
-                                                                       .ahead = of.ahead});
+  add_tile<kBytes, 1, kSumLanes * sizeof(float) / kBytes>(
+      Tile<Number>{.x = static_cast<const float*>(of.x),
+                   .x_step = of.x_step,
+                   .weights = weights,
+                   .count = of.count,
+                   .sums = sums,
+                   .sum_step = kSumLanes,
+                   .ahead = of.ahead});
 }
 
 template <int kBytes, typename Number>
@@ -232,17 +233,12 @@ ACCEL_PART_OF_LOOP void add_products(const FewRowsPart& of, float* sums) {
 
 // As ACCEL_FOR_EACH_CPU, with registers of each variant's width.
 
-__attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,avx2,fma"))) static void
-few_rows_cpu_avx512(const FewRowsPart& of, float* sums) {
-  add_products<64>(of, sums);
-}
-
-__attribute__((target("avx2,fma"))) static void few_rows_cpu_avx2(const FewRowsPart& of,
+__attribute__((target("avx2,fma"))) static void add_products_avx2(const FewRowsPart& of,
                                                                   float* sums) {
   add_products<32>(of, sums);
 }
 
-static void few_rows_cpu_any(const FewRowsPart& of, float* sums) {
+static void add_products_any(const FewRowsPart& of, float* sums) {
   add_products<16>(of, sums);
 }
 
@@ -256,13 +252,14 @@ __attribute__((target("avx2,fma"))) static void add_bytes_in_registers(const Few
     low[n] = _mm256_loadu_ps(sums + n * kSumLanes);
     high[n] = _mm256_loadu_ps(sums + n * kSumLanes + 8);
   }
+  const auto* const columns = static_cast<const float*>(of.x);
   for (int64_t line = 0; line < of.count; line += kLine) {
     const int64_t end = of.count - line < kLine ? of.count : line + kLine;
     for (int64_t n = 0; n < kWeightRows; ++n) {
       __builtin_prefetch(static_cast<const char*>(of.rows_of_weight[n]) + line + of.ahead, 0, 2);
     }
     for (int64_t i = line; i < end; i += kSumLanes) {
-      const __m256 x = _mm256_loadu_ps(of.x + i), next = _mm256_loadu_ps(of.x + i + 8);
+      const __m256 x = _mm256_loadu_ps(columns + i), next = _mm256_loadu_ps(columns + i + 8);
       for (int64_t n = 0; n < kWeightRows; ++n) {
         const auto* const bytes = static_cast<const char*>(of.rows_of_weight[n]) + i;
         const __m256i first = _mm256_cvtepi8_epi32(_mm_loadu_si64(bytes));
@@ -285,11 +282,23 @@ void few_rows_cpu(const FewRowsPart& of, float* sums) {
   }
   switch (cpu_target()) {
     case CpuTarget::kAvx512:
-      return few_rows_cpu_avx512(of, sums);
+      return few_rows_avx512(of, sums);
     case CpuTarget::kAvx2:
-      return few_rows_cpu_avx2(of, sums);
+      return add_products_avx2(of, sums);
     default:
-      return few_rows_cpu_any(of, sums);
+      return add_products_any(of, sums);
+  }
+}
+
+void sum_lanes(const float* lanes, int64_t count, float* sums) {
+  if (cpu_target() == CpuTarget::kAvx512) return sum_lanes_avx512(lanes, count, sums);
+  for (int64_t i = 0; i < count; ++i, lanes += kSumLanes) {
+    float halves[kSumLanes];
+    __builtin_memcpy(halves, lanes, sizeof halves);
+    for (int64_t half = kSumLanes / 2; half > 0; half /= 2) {
+      for (int64_t lane = 0; lane < half; ++lane) halves[lane] += halves[lane + half];
+    }
+    sums[i] = halves[0];
   }
 }
 

@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "kernels/choice.h"
+#include "kernels/memory/skip_init.h"
 
 namespace accel {
 namespace {
@@ -207,7 +208,7 @@ void record_operator(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> v
       const std::scoped_lock lock(drawn_from.mutex());
       arguments[*generator] = drawn_from.clone();
     }
-    advance_generator(op, values.vec());
+    if (!SkipInit::is_active()) advance_generator(op, values.vec());
   }
   arguments.front() = c10::IValue();  // else the storage would own itself
   const auto apply = [op, arguments](const at::Tensor& to) {

@@ -13,7 +13,8 @@ namespace accel {
 /// While it exists, CPU tensors of at least kLeastDeferredBytes that this thread makes by empty(),
 /// zeros(), ones(), full(), rand() and randn() are deferred: they have sizes and no memory.
 /// In-place operators without other tensors, such as normal_(), are recorded with the generator's
-/// state and advance the generator as ever, so that all tensors get the same bits as without it. An
+/// state and advance the generator as ever, so that all tensors get the same bits as without it;
+/// under SkipInit they leave the generator alone. An
 /// operator that reads a deferred tensor gives memory to it first. Tensors may outlive it;
 /// after it, only materialize() and copy_rows() may read them. Does not nest.
 class DeferredInit {

@@ -8,7 +8,7 @@
 #include "core/base/mapped_file.h"
 #include "core/base/text.h"
 #include "formats/checksum.h"
-#include "models/layers/skip_init.h"
+#include "kernels/memory/skip_init.h"
 
 namespace accel {
 namespace {

@@ -25,10 +25,10 @@
 #include "formats/tensors/weight_shards.h"
 #include "kernels/choice.h"
 #include "kernels/memory/deferred_init.h"
+#include "kernels/memory/skip_init.h"
 #include "kernels/transpose.h"
 #include "models/hf/map_hf_weights.h"
 #include "models/layers/module_state.h"
-#include "models/layers/skip_init.h"
 
 namespace accel {
 namespace {

@@ -14,6 +14,8 @@
 #include <cstring>
 #include <optional>
 
+#include "kernels/memory/skip_init.h"
+
 namespace accel::deferred_init_test {
 namespace {
 
@@ -163,6 +165,19 @@ TEST(DeferredInitTest, RowsOfAStorageFilledByteByByteAreWrittenAlone) {
   EXPECT_TRUE(at::equal(rows, at::full({2, 100}, 4.5)));
   materialize(weight);
   EXPECT_TRUE(at::equal(weight, at::full({40, 100}, 4.5)));
+}
+
+TEST(DeferredInitTest, UnderSkipInitNothingIsTakenFromTheGenerator) {
+  at::manual_seed(9);
+  const at::Tensor wanted = at::empty({64}).normal_();
+  at::manual_seed(9);
+  {
+    const SkipInit skip;
+    const DeferredInit scope;
+    const at::Tensor tensor = at::empty({64, 64}).normal_();
+    EXPECT_TRUE(is_deferred(tensor));
+  }
+  EXPECT_TRUE(at::equal(at::empty({64}).normal_(), wanted));
 }
 
 TEST(DeferredInitTest, MovingToTheSameDeviceKeepsTheRecording) {

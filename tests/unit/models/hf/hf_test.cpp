@@ -15,9 +15,9 @@
 
 #include "core/api/auxiliary_loss.h"
 #include "core/api/model.h"
+#include "kernels/memory/skip_init.h"
 #include "models/hf/hf_family.h"
 #include "models/hf/map_hf_weights.h"
-#include "models/layers/skip_init.h"
 #include "tests/unit/build_component.h"
 #include "tests/unit/formats/temp_folder.h"
 

@@ -1,4 +1,4 @@
-#include "models/layers/skip_init.h"
+#include "kernels/memory/skip_init.h"
 
 #include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>

@@ -1,4 +1,4 @@
-#include "models/layers/skip_init.h"
+#include "kernels/memory/skip_init.h"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
