@@ -177,13 +177,19 @@ class WeightRows {
   /// The block of a row's first element.
   int64_t first_block(int64_t n) const { return row_at(n) * weight_.columns / kCodesPerBlock; }
 
+  /// The scales of a row's blocks, of 4 bits.
+  const float* scales_of(int64_t n) const {
+    return weight_.block_scales != nullptr ? weight_.block_scales + first_block(n)
+                                           : &scales_[static_cast<size_t>(n * blocks_of_row())];
+  }
+
   void read_scales() {
     if (weight_.type == StoredWeight::Type::kInt8) {
       for (int64_t n = 0; n < count_; ++n) {
         weight_.scales(row_at(n), 1, &scales_[static_cast<size_t>(n)]);
       }
     }
-    if (weight_.type != StoredWeight::Type::k4Bit) return;
+    if (weight_.type != StoredWeight::Type::k4Bit || weight_.block_scales != nullptr) return;
     for (int64_t n = 0; n < count_; ++n) {
       const int64_t end = (row_at(n) + 1) * weight_.columns;
       const int64_t blocks = rounded_up(end, kCodesPerBlock) / kCodesPerBlock - first_block(n);
@@ -194,8 +200,7 @@ class WeightRows {
   /// A row of x by one of the weight, whose codes are decoded in registers.
   void add_codes(int64_t n) {
     const auto* const codes = static_cast<const uint8_t*>(weight_.data);
-    add_row_of_blocks({codes + row_at(n) * weight_.columns / 2,
-                       &scales_[static_cast<size_t>(n * blocks_of_row())], weight_.table},
+    add_row_of_blocks({codes + row_at(n) * weight_.columns / 2, scales_of(n), weight_.table},
                       reinterpret_cast<const float*>(x_), weight_.columns / kCodesPerBlock,
                       &sums_[lanes(n)]);
   }
@@ -206,10 +211,9 @@ class WeightRows {
     std::array<const float*, kWeightRows> scales;
     for (int64_t i = 0; i < kWeightRows; ++i) {
       const int64_t n = i < count_ ? i : 0;
-      const int64_t scale = n * blocks_of_row() + column / kCodesPerBlock;
       const int64_t element = row_at(n) * weight_.columns + column;
       codes[static_cast<size_t>(i)] = static_cast<const uint8_t*>(weight_.data) + element / 2;
-      scales[static_cast<size_t>(i)] = &scales_[static_cast<size_t>(scale)];
+      scales[static_cast<size_t>(i)] = scales_of(n) + column / kCodesPerBlock;
     }
     few_rows_codes_avx512({.x = x_ + column * bytes_of(type_of_x_),
                            .x_type = type_of_x_,
@@ -230,10 +234,9 @@ class WeightRows {
       return static_cast<const char*>(weight_.data) + element * bytes_of(number_of(weight_.type));
     }
     float* const to = &decoded_[static_cast<size_t>(n * columns_of_call_)];
-    const int64_t scale = n * blocks_of_row() + element / kCodesPerBlock - first_block(n);
-    decode_4bit({static_cast<const uint8_t*>(weight_.data), &scales_[static_cast<size_t>(scale)],
-                 weight_.table},
-                element, element + count, to);
+    const float* const scales = scales_of(n) + element / kCodesPerBlock - first_block(n);
+    decode_4bit({static_cast<const uint8_t*>(weight_.data), scales, weight_.table}, element,
+                element + count, to);
     return to;
   }
 

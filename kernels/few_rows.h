@@ -46,7 +46,8 @@ struct StoredWeight {
   const float* table = nullptr;  ///< of 4 bits: [16]
   /// Of int8 and 4 bits: writes `count` scales from `first` on, of rows or of blocks.
   std::function<void(int64_t first, int64_t count, float* to)> scales = nullptr;
-  bool rounds = false;  ///< dequantized numbers are rounded to bfloat16
+  const float* block_scales = nullptr;  ///< of 4 bits, instead of `scales` if they are in memory
+  bool rounds = false;                  ///< dequantized numbers are rounded to bfloat16
 };
 
 /// Of a contiguous weight on the CPU, float32 or bfloat16, which outlives the result.

@@ -17,6 +17,7 @@
 
 #include "kernels/blockwise_quantization.h"
 #include "kernels/choice.h"
+#include "kernels/cpu/loops.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/few_rows.h"
 #include "kernels/memory/stored_outputs.h"
@@ -158,6 +159,50 @@ at::Tensor reference_4bit(const QuantizedWeight& weight) {
 
 constexpr int64_t kBlockGrain = 256;  // minimum blocks per thread
 
+/// Scales [blocks] and codes of flat float32 values.
+struct Codes4Bit {
+  at::Tensor scales, codes;
+};
+
+Codes4Bit reference_codes(const at::Tensor& flat, WeightCode code) {
+  Codes4Bit out;
+  out.scales = in_blocks(flat.abs(), kWeightBlock).amax(1);
+  at::Tensor codes =
+      nearest_codes(unit_blocks(flat, out.scales, kWeightBlock, /*divides_last=*/true), code);
+  // A missing last code is that of zero.
+  if (codes.numel() % 2 > 0)
+    codes = at::cat({codes, nearest_codes(at::zeros({1}, flat.options()), code)});
+  const at::Tensor pairs = codes.view({-1, 2});
+  out.codes = pairs.select(1, 0).mul(16).add(pairs.select(1, 1)).to(at::kByte);
+  return out;
+}
+
+/// reference_codes() in one pass over whole blocks.
+Codes4Bit fused_codes(const at::Tensor& values, WeightCode code) {
+  const at::Tensor flat = values.contiguous();
+  const int64_t count = flat.numel(), whole = count / kWeightBlock;
+  const auto [ascending, order] = table_on(code, at::kCPU).sort();
+  const at::Tensor bounds = midpoints(ascending), codes_by_place = order.to(at::kByte);
+  Codes4Bit out = {at::empty({divided_up(count, kWeightBlock)}, flat.options()),
+                   at::empty({divided_up(count, 2)}, flat.options().dtype(at::kByte))};
+  const NearestCodes nearest = {bounds.const_data_ptr<float>(),
+                                codes_by_place.const_data_ptr<uint8_t>()};
+  const auto* const from = flat.const_data_ptr<float>();
+  auto* const scales = out.scales.mutable_data_ptr<float>();
+  auto* const codes = out.codes.mutable_data_ptr<uint8_t>();
+  for_each_part(whole, kBlockGrain, [&](int64_t begin, int64_t end) {
+    quantize_4bit_cpu(nearest, from + begin * kWeightBlock, end - begin,
+                      {scales + begin, codes + begin * kWeightBlock / 2});
+  });
+  if (whole * kWeightBlock < count) {
+    const int64_t first = whole * kWeightBlock;
+    const Codes4Bit rest = reference_codes(flat.narrow(0, first, count - first), code);
+    out.scales.narrow(0, whole, 1).copy_(rest.scales);
+    out.codes.narrow(0, first / 2, rest.codes.numel()).copy_(rest.codes);
+  }
+  return out;
+}
+
 /// reference_4bit() in one pass over the codes.
 at::Tensor fused_4bit(const QuantizedWeight& weight) {
   static_assert(kCodesPerBlock == kWeightBlock);
@@ -194,14 +239,8 @@ Scales int8_scales(const QuantizedWeight& weight, bool rounds) {
   };
 }
 
-/// scales_of() of some blocks.
+/// scales_of() of some blocks, with double quantization.
 Scales block_scales(const QuantizedWeight& weight) {
-  if (!weight.is_double()) {
-    const auto* const abs_max = weight.abs_max.const_data_ptr<float>();
-    return [abs_max](int64_t first, int64_t count, float* to) {
-      std::copy_n(abs_max + first, count, to);
-    };
-  }
   const auto* const codes = weight.abs_max.const_data_ptr<uint8_t>();
   const auto* const nested = weight.nested_abs_max.const_data_ptr<float>();
   const float offset = *weight.nested_offset.const_data_ptr<float>();
@@ -217,14 +256,23 @@ Scales block_scales(const QuantizedWeight& weight) {
 
 /// Of a weight on the CPU, for products in float32 or bfloat16.
 StoredWeight stored(const QuantizedWeight& weight, at::ScalarType type) {
-  const bool is_int8 = weight.code == WeightCode::kInt8, rounds = type == at::kBFloat16;
-  return {.type = is_int8 ? StoredWeight::Type::kInt8 : StoredWeight::Type::k4Bit,
-          .data = weight.codes.const_data_ptr(),
-          .rows = weight.rows,
-          .columns = weight.columns,
-          .table = is_int8 ? nullptr : table_of(weight.code).data(),
-          .scales = is_int8 ? int8_scales(weight, rounds) : block_scales(weight),
-          .rounds = rounds};
+  StoredWeight out = {.type = StoredWeight::Type::k4Bit,
+                      .data = weight.codes.const_data_ptr(),
+                      .rows = weight.rows,
+                      .columns = weight.columns,
+                      .rounds = type == at::kBFloat16};
+  if (weight.code == WeightCode::kInt8) {
+    out.type = StoredWeight::Type::kInt8;
+    out.scales = int8_scales(weight, out.rounds);
+    return out;
+  }
+  out.table = table_of(weight.code).data();
+  if (weight.is_double()) {
+    out.scales = block_scales(weight);
+  } else {
+    out.block_scales = weight.abs_max.const_data_ptr<float>();
+  }
+  return out;
 }
 
 class QuantizedLinear : public torch::autograd::Function<QuantizedLinear> {
@@ -286,14 +334,10 @@ QuantizedWeight quantize_weight(const at::Tensor& values, WeightCode code, bool 
     return out;
   }
   const at::Tensor flat = values.to(at::kFloat).flatten();
-  out.abs_max = in_blocks(flat.abs(), kWeightBlock).amax(1);
-  at::Tensor codes =
-      nearest_codes(unit_blocks(flat, out.abs_max, kWeightBlock, /*divides_last=*/true), code);
-  // A missing last code is that of zero.
-  if (codes.numel() % 2 > 0)
-    codes = at::cat({codes, nearest_codes(at::zeros({1}, flat.options()), code)});
-  const at::Tensor pairs = codes.view({-1, 2});
-  out.codes = pairs.select(1, 0).mul(16).add(pairs.select(1, 1)).to(at::kByte);
+  const bool fused = kernels() == Kernels::kFused && flat.is_cpu();
+  Codes4Bit quantized = fused ? fused_codes(flat, code) : reference_codes(flat, code);
+  out.abs_max = std::move(quantized.scales);
+  out.codes = std::move(quantized.codes);
   if (is_double) quantize_scales(out);
   return out;
 }

@@ -184,6 +184,22 @@ struct PoolPlane {
 /// the first of equal ones.
 void max_pool_cpu(const float* x, const PoolPlane& plane, float* y, int32_t* places);
 
+/// The codes of a table of 16 numbers: that of x is codes[number of bounds below x], and
+/// codes[15] of NaN.
+struct NearestCodes {
+  const float* bounds;   ///< [15], ascending
+  const uint8_t* codes;  ///< [16]
+};
+/// Of a block, by index.
+struct QuantizedBlocks {
+  float* scales;
+  uint8_t* codes;  ///< 32 bytes a block, the first of two codes in the high bits
+};
+/// Quantizes whole blocks of 64 numbers: a scale is the largest magnitude, NaN if there is one, and
+/// codes are those of the numbers times the reciprocal of the scale, in [-1, 1].
+void quantize_4bit_cpu(const NearestCodes& by, const float* x, int64_t blocks,
+                       const QuantizedBlocks& to);
+
 /// The sum of x[i]^2, within 1e-6 relative error: float32 within blocks of 4096, float64 across
 /// blocks.
 void sum_of_squares_cpu(const float* x, int64_t count, double* sum);

@@ -11,6 +11,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include <array>
+#include <limits>
 #include <vector>
 
 #include "kernels/cpu_operators.h"
@@ -84,6 +85,29 @@ TEST_F(QuantizedWeightTest, FusedKernelsHaveTheReferenceBits) {
     use_kernels(Kernels::kFused);
     EXPECT_TRUE(dequantize_weight(weight, at::kFloat).equal(reference));
     EXPECT_EQ(reference.sizes(), sizes);
+  });
+}
+
+/// Zeros and numbers that are not finite too.
+TEST_F(QuantizedWeightTest, FusedKernelsHaveTheReferenceCodes) {
+  for_all([](WeightCode code, const std::vector<int64_t>& sizes, bool is_double) {
+    at::Tensor values = at::randn(sizes);
+    values.view({-1})[0] = 0;
+    if (sizes[0] == 300) {
+      values[7].zero_();
+      values[9][3] = std::numeric_limits<float>::quiet_NaN();
+      values[90][3] = std::numeric_limits<float>::infinity();
+      values[120].mul_(1e-41);
+    }
+    use_kernels(Kernels::kReference);
+    const QuantizedWeight reference = quantize_weight(values, code, false);
+    const QuantizedWeight doubly = quantize_weight(values.nan_to_num(1), code, is_double);
+    use_kernels(Kernels::kFused);
+    const QuantizedWeight fused = quantize_weight(values, code, false);
+    EXPECT_TRUE(fused.codes.equal(reference.codes));
+    EXPECT_TRUE(fused.abs_max.allclose(reference.abs_max, 0, 0, /*equal_nan=*/true));
+    EXPECT_TRUE(
+        quantize_weight(values.nan_to_num(1), code, is_double).abs_max.equal(doubly.abs_max));
   });
 }
 
