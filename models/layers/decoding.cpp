@@ -6,6 +6,7 @@
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 namespace accel {
@@ -97,6 +98,11 @@ at::Tensor CachedStates::read(const Range& range, at::ScalarType type) const {
   return scales_.defined() ? states.mul(part(scales_).to(type)) : states;
 }
 
+CachedTokens CachedStates::stored(int64_t first, int64_t rows) const {
+  return {states_.narrow(0, first, rows),
+          scales_.defined() ? scales_.narrow(0, first, rows) : at::Tensor()};
+}
+
 void CachedStates::gather(const at::Tensor& index, int64_t used) {
   for (const at::Tensor& cached : parts()) {
     const at::Tensor filled = cached.narrow(2, 0, used);
@@ -145,6 +151,9 @@ at::Tensor LayerCache::attend(const at::Tensor& query, const at::Tensor& key,
     shortest = std::min(shortest, length(row));
   }
   reserve(key, longest + added);
+  if (takes_token_attention(query) && !scores.bias.defined()) {
+    return attend_token(query, key, value, scores);
+  }
   if (longest != shortest) return attend_ragged(query, key, value, scores);
   keys_.write({first, batch, longest, added}, key);
   values_.write({first, batch, longest, added}, value);
@@ -159,6 +168,28 @@ at::Tensor LayerCache::attend(const at::Tensor& query, const at::Tensor& key,
       {query, keys_.read(seen, key.scalar_type()), values_.read(seen, value.scalar_type()), mask,
        /*is_causal=*/!mask.defined() && count == added},
       scores);
+}
+
+at::Tensor LayerCache::attend_token(const at::Tensor& query, const at::Tensor& key,
+                                    const at::Tensor& value, const AttentionScores& scores) {
+  const int64_t batch = key.size(0), first = rows_.first;
+  const auto lengths =
+      std::span(lengths_).subspan(static_cast<size_t>(first), static_cast<size_t>(batch));
+  const bool has_equal_rows = std::count(lengths.begin(), lengths.end(), lengths[0]) == batch;
+  const int64_t count = has_equal_rows ? batch : 1;  // rows of a write
+  for (int64_t row = 0; row < batch; row += count) {
+    const CachedStates::Range at = {first + row, count, lengths[static_cast<size_t>(row)], 1};
+    keys_.write(at, key.narrow(0, row, count));
+    values_.write(at, value.narrow(0, row, count));
+  }
+  for (int64_t& length : lengths) ++length;
+  const double usual = 1 / std::sqrt(static_cast<double>(query.size(3)));
+  return token_attention(query, {.keys = keys_.stored(first, batch),
+                                 .values = values_.stored(first, batch),
+                                 .lengths = lengths,
+                                 .window = scores.window,
+                                 .scale = scores.scale.value_or(usual),
+                                 .softcap = scores.softcap});
 }
 
 at::Tensor LayerCache::attend_ragged(const at::Tensor& query, const at::Tensor& key,

@@ -12,6 +12,7 @@
 #include "core/api/model.h"
 #include "core/recipe/codec.h"
 #include "kernels/attention_scores.h"
+#include "kernels/token_attention.h"
 
 namespace accel {
 
@@ -49,6 +50,8 @@ class CachedStates {
   void scatter(int64_t first, const at::Tensor& positions, const at::Tensor& states);
   /// [rows, heads, count, width] as `type`; a view of the cache where it has the type.
   at::Tensor read(const Range& range, at::ScalarType type) const;
+  /// The tokens of some rows, as they are stored.
+  CachedTokens stored(int64_t first, int64_t rows) const;
   /// The first tokens of the new row i are those of the former row index[i].
   void gather(const at::Tensor& index, int64_t used);
   void copy_row(int64_t from, int64_t to, int64_t used);
@@ -90,6 +93,9 @@ class LayerCache {
 
  private:
   void reserve(const at::Tensor& key, int64_t length);
+  /// Of one new token of each row.
+  at::Tensor attend_token(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                          const AttentionScores& scores);
   at::Tensor attend_ragged(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                            const AttentionScores& scores);
 

@@ -1,6 +1,8 @@
 // Attention with a scale, a cap of its scores and a window, against the sum of its definition.
 #include "kernels/attention_scores.h"
 
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/zeros_like.h>
 #include <gtest/gtest.h>
@@ -9,6 +11,9 @@
 #include <cmath>
 #include <vector>
 
+#include "kernels/choice.h"
+#include "kernels/cpu_operators.h"
+#include "kernels/few_rows.h"
 #include "models/layers/decoding.h"
 
 namespace accel::attention_scores_test {
@@ -42,12 +47,17 @@ at::Tensor defined(const Heads& x, const AttentionScores& scores) {
   return out;
 }
 
+const std::vector<AttentionScores> kScores = {{},
+                                              {.scale = 0.3},
+                                              {.window = 3},
+                                              {.softcap = 0.4},
+                                              {.scale = 2.0, .softcap = 0.7, .window = 2},
+                                              {.window = 1},
+                                              {.window = kTokens + 3}};
+
 TEST(AttentionScoresTest, FollowsTheDefinition) {
   const Heads x;
-  for (const AttentionScores& scores :
-       {AttentionScores(), AttentionScores{.scale = 0.3}, AttentionScores{.window = 3},
-        AttentionScores{.softcap = 0.4}, AttentionScores{.scale = 2.0, .softcap = 0.7, .window = 2},
-        AttentionScores{.window = 1}, AttentionScores{.window = kTokens + 3}}) {
+  for (const AttentionScores& scores : kScores) {
     const at::Tensor wanted = defined(x, scores);
     const at::Tensor mask =
         scores.window > 0 ? window_mask(kTokens, scores.window, at::kCPU) : at::Tensor();
@@ -66,6 +76,57 @@ TEST(AttentionScoresTest, FollowsTheDefinition) {
       }
     }
   }
+}
+
+/// Rows of different lengths, one token of each at a time, by the kernel for single tokens.
+TEST(AttentionScoresTest, SingleTokensOfGenerationFollowTheDefinition) {
+  const at::NoGradGuard no_grad;
+  const FewRowsScope scope;
+  use_kernels(Kernels::kFused);
+  const Heads a, b;
+  constexpr int64_t kBefore = 3;  // tokens of the second row
+  for (const AttentionScores& scores : kScores) {
+    const at::Tensor first = defined(a, scores), second = defined(b, scores);
+    LayerCache cache;
+    cache.select({.first = 1, .rows = 2});
+    cache.attend(b.query.narrow(2, 0, kBefore), b.key.narrow(2, 0, kBefore),
+                 b.value.narrow(2, 0, kBefore), scores);
+    cache.select({.first = 0, .rows = 2});
+    for (int64_t token = 0; token + kBefore < kTokens; ++token) {
+      const auto both = [&](const at::Tensor& of_a, const at::Tensor& of_b) {
+        return at::cat({of_a.narrow(2, token, 1), of_b.narrow(2, token + kBefore, 1)});
+      };
+      const at::Tensor y =
+          cache.attend(both(a.query, b.query), both(a.key, b.key), both(a.value, b.value), scores);
+      EXPECT_TRUE(y.allclose(both(first, second), 1e-5, 1e-6))
+          << "token " << token << " window " << scores.window << " softcap " << scores.softcap;
+    }
+    EXPECT_EQ(cache.length(0), kTokens - kBefore);
+    EXPECT_EQ(cache.length(1), kTokens);
+  }
+  use_kernels(Kernels::kReference);
+}
+
+TEST(AttentionScoresTest, SingleTokensReadACacheInOtherTypes) {
+  const at::NoGradGuard no_grad;
+  const FewRowsScope scope;
+  const Heads x;
+  for (const CacheDtype dtype : {CacheDtype::kBf16, CacheDtype::kInt8}) {
+    std::vector<at::Tensor> results;
+    for (const Kernels by : {Kernels::kReference, Kernels::kFused}) {
+      use_kernels(by);
+      LayerCache cache;
+      cache.select({.dtype = dtype});
+      at::Tensor y;
+      for (int64_t token = 0; token < kTokens; ++token) {
+        const auto one = [&](const at::Tensor& all) { return all.narrow(2, token, 1); };
+        y = cache.attend(one(x.query), one(x.key), one(x.value));
+      }
+      results.push_back(y);
+    }
+    EXPECT_TRUE(results[1].allclose(results[0], 1e-5, 1e-6)) << static_cast<int>(dtype);
+  }
+  use_kernels(Kernels::kReference);
 }
 
 }  // namespace
