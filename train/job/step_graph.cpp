@@ -71,8 +71,8 @@ bool StepGraph::takes(const Batch& batch) {
 
 at::Tensor StepGraph::run(const Batch& batch, const Pass& pass) {
   if (!graph_) {
-    batch_ = {copy_of(batch.inputs), copy_of(batch.targets), batch.ids, copy_of(batch.lengths),
-              copy_of(batch.segments)};
+    batch_ = {copy_of(batch.inputs),  copy_of(batch.targets),  batch.ids,
+              copy_of(batch.lengths), copy_of(batch.segments), batch.host_targets};
     record(pass);
   } else {
     copy_into(batch_.inputs, batch.inputs);
@@ -80,6 +80,7 @@ at::Tensor StepGraph::run(const Batch& batch, const Pass& pass) {
     copy_into(batch_.lengths, batch.lengths);
     copy_into(batch_.segments, batch.segments);
     batch_.ids = batch.ids;
+    batch_.host_targets = batch.host_targets;
   }
   graph_->launch([&] { loss_ = pass(batch_); });
   give_gradients();

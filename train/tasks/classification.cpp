@@ -68,7 +68,8 @@ class Classification final : public Task,
 
   double weight(const Batch& batch) const override {
     if (!class_weights_.defined()) return static_cast<double>(batch.targets.numel());
-    return weights_on(batch.targets).index_select(0, batch.targets).sum().item<double>();
+    const at::Tensor& targets = batch.readable_targets();
+    return weights_on(targets).index_select(0, targets).sum().item<double>();
   }
 
   at::Tensor loss(Model& model, const Batch& batch) override {
