@@ -14,6 +14,7 @@ import runs
 SAMPLES, FEATURES = 64, 6
 JOB = """
 model: {type: mlp, hidden_sizes: [16]}
+task: {type: classification, class_weights: [1, 2, 3]}
 data:
   train: {type: npy, inputs: x.npy, targets: y.npy}
   loader: {workers: 0, shuffle: false}

@@ -84,6 +84,11 @@ constexpr TaskCase kCases[] = {
      "question_answering, path: FILES/squad_answered.jsonl, tokenizer: "
      "FILES/squad_tokenizer.json, max_length: 32, doc_stride: 8}, loader: {workers: 0}}\n",
      1e-5},
+    {"class_weights",
+     "model: {type: mlp, hidden_sizes: [8]}\n"
+     "task: {type: classification, class_weights: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]}\n"
+     "data: {train: {type: synthetic/glyphs, length: 64}, eval: {type: synthetic/glyphs, length: "
+     "8}, loader: {workers: 0}}\n"},
 };
 
 INSTANTIATE_TEST_SUITE_P(Tasks, TaskWaitsTest, testing::ValuesIn(kCases),

@@ -139,9 +139,11 @@ TEST(CudaGraphOptionTest, IsRefusedWhereItCannotAct) {
   const std::pair<std::string, std::string> cases[] = {
       {images + ", micro_batch: 2}\n" + with(""), "gradient accumulation"},
       {images + "}\n" + with(", mixed_precision: fp16"), "mixed_precision fp16"},
-      {images + "}\ntask: {type: classification, class_weights: [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]}\n" +
+      {"model: {type: gpt, num_layers: 1, num_heads: 1, hidden_size: 4}\n"
+       "task: {type: causal_lm, neftune_noise_alpha: 5}\n"
+       "data: {train: {type: synthetic/addition, length: 8}}\ntrain: {until: 1 steps, batch: 4}\n" +
            with(""),
-       "the task 'classification' with these options"},
+       "the task 'causal_lm' with these options"},
   };
   for (const auto& [recipe, what] : cases) {
     const std::string error = error_of(recipe);
