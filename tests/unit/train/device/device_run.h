@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "bench/between_steps.h"
-#include "kernels/choice.h"
+#include "kernels/cpu_operators.h"
 #include "tests/host_device/host_device.h"
 #include "tests/unit/train/job/make_job.h"
 #include "train/job/torch_setup.h"
