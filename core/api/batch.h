@@ -22,7 +22,14 @@ struct Batch {
   /// shape.
   at::Tensor lengths = {};
   at::Tensor segments = {};  ///< segment id of each token, like `inputs`; may be undefined
+  /// The targets of a batch on a device, in host memory. Undefined on the CPU, and where a task has
+  /// made the targets on the device. Who changes `targets` changes these, too.
+  at::Tensor host_targets = {};
 
+  /// The targets for the host to read: if it has them, it does not wait for a device.
+  const at::Tensor& readable_targets() const {
+    return host_targets.defined() ? host_targets : targets;
+  }
   int64_t size() const { return static_cast<int64_t>(ids.size()); }
 };
 

@@ -45,7 +45,8 @@ class Task {
   virtual ~Task() = default;
 
   /// Weight of a batch in the mean over a global batch or an evaluation: samples, or target tokens.
-  /// Needs no forward pass.
+  /// Needs no forward pass. It reads Batch::readable_targets(): with the targets themselves a step
+  /// on a device waits for it.
   virtual double weight(const Batch& batch) const = 0;
 
   /// The mean over weight(batch), 0-d, ready for backward().

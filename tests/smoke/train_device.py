@@ -14,6 +14,7 @@ import runs
 SAMPLES, FEATURES = 64, 6
 JOB = """
 model: {type: mlp, hidden_sizes: [16]}
+task: {type: classification, class_weights: [1, 2, 3]}
 data:
   train: {type: npy, inputs: x.npy, targets: y.npy}
   loader: {workers: 0, shuffle: false}
@@ -66,6 +67,13 @@ def check_bits(scratch, report, library):
         report.check(f"{name}: with the bits of the CPU", "bit-identical: every step" in out, out)
 
 
+def check_auto(scratch, report, library):
+    """The allocator of this device does not know how much memory is free."""
+    code, out = tell(scratch, library, "job.yaml", "name=auto", DEVICE, "accelerator.cuda_graph=auto")
+    report.check("auto: a run says that it records no passes", code == 0 and "accelerator.cuda_graph: passes are launched one "
+                 "by one: the device's allocator does not count its memory\n" in out, out)
+
+
 def check_divergence(scratch, report, library):
     write_data(scratch.path, bad_step=9)
     for name, words in PLACES.items():
@@ -80,6 +88,7 @@ def main():
     report = runs.Report()
     with runs.Scratch(sys.argv[1], JOB) as scratch:
         check_bits(scratch, report, sys.argv[2])
+        check_auto(scratch, report, sys.argv[2])
         check_divergence(scratch, report, sys.argv[2])
     return 1 if report.failed else 0
 

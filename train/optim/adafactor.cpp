@@ -1,6 +1,7 @@
 // Adafactor as torch.optim.Adafactor: second moments factored by row and column. Its sums have the
 // same bits for any number of ranks and threads.
 #include <ATen/ops/empty.h>
+#include <ATen/ops/stack.h>
 
 #include <algorithm>
 #include <cmath>
@@ -150,8 +151,18 @@ bool is_elsewhere(const Parameter& parameter, const ShardExchange* exchange) {
   return exchange->part_of(at::empty(owned.global, at::kMeta), owned).numel() == 0;
 }
 
-double root_mean_square(const at::Tensor& sum_of_squares, const Parameter& parameter) {
-  return std::sqrt(sum_of_squares.item<double>() / static_cast<double>(parameter.numel()));
+/// Of 0-d sums of squares for each item, then of others for each. Waits for a device once.
+std::vector<double> root_mean_squares(const std::vector<AdafactorItem>& items,
+                                      const std::vector<at::Tensor>& sums) {
+  std::vector<double> roots;
+  if (sums.empty()) return roots;
+  const at::Tensor here = at::stack(sums).cpu();
+  const double* sum = here.const_data_ptr<double>();
+  for (size_t i = 0; i < sums.size(); ++i) {
+    const Parameter& parameter = *items[i % items.size()].origin;
+    roots.push_back(std::sqrt(sum[i] / static_cast<double>(parameter.numel())));
+  }
+  return roots;
 }
 
 class Adafactor final : public OptimizerOf<AdafactorOptions> {
@@ -212,20 +223,23 @@ class Adafactor final : public OptimizerOf<AdafactorOptions> {
     of_slices.run(shards());
     for (AdafactorItem& item : items) add_sums(options, item, of_slices, sums);
     sums.run(shards());
-    std::vector<double> rates;
+    std::vector<at::Tensor> squares;  // of parameters, then of directions
     for (AdafactorItem& item : items) {
-      rates.push_back(rate_of(options, work.lr, item, sums));
+      squares.push_back(sums[item.all]);
       item.direction = direction_of(options, item, sums);
       item.slices = add_slices(of_directions, item, item.direction);
     }
     of_directions.run(shards());
     for (AdafactorItem& item : items) add_all(item, of_directions, direction_sums);
     direction_sums.run(shards());
+    for (const AdafactorItem& item : items) squares.push_back(direction_sums[item.all]);
+    const std::vector<double> roots = root_mean_squares(items, squares);
     for (size_t i = 0; i < items.size(); ++i) {
       AdafactorItem& item = items[i];
-      const double rms = root_mean_square(direction_sums[item.all], *item.origin);
+      const double rate = rate_of(options, work.lr, item, roots[i]);
+      const double rms = roots[items.size() + i];
       if (options.weight_decay != 0) item.parameter.mul_(1 - work.lr * options.weight_decay);
-      item.parameter.add_(item.direction.mul_(-rates[i] / std::max(1.0, rms / options.d)));
+      item.parameter.add_(item.direction.mul_(-rate / std::max(1.0, rms / options.d)));
     }
   }
 
@@ -234,10 +248,10 @@ class Adafactor final : public OptimizerOf<AdafactorOptions> {
     item.all = sums.add_vector(item.axes_of_slices(), of_slices[item.slices], item.num_slices());
   }
 
+  /// `root`: of the mean square of the parameter.
   static double rate_of(const AdafactorOptions& options, double lr, const AdafactorItem& item,
-                        const SharedSums& sums) {
-    return std::min(lr, 1 / std::sqrt(item.step)) *
-           std::max(options.eps[1], root_mean_square(sums[item.all], *item.origin));
+                        double root) {
+    return std::min(lr, 1 / std::sqrt(item.step)) * std::max(options.eps[1], root);
   }
 
   static AdafactorItem item_of(const AdafactorOptions& options, const GroupUpdate& work, size_t i) {

@@ -65,6 +65,7 @@ class AdamFamily : public OptimizerOf<AdamOptions<kDecoupled>>, public SkipsUpda
   bool can_skip() const override;
 
  private:
+  bool counts_on_device(size_t group) const override { return this->options(group).fused; }
   void update(const AdamOptions<kDecoupled>& options, GroupUpdate& work) override;
 };
 

@@ -88,11 +88,14 @@ Shape GroupedOptimizer::share_of_slot(const std::string& slot, const Parameter& 
   return shards_->part_of(form, {slot, {}, whole, placements}).sizes().vec();
 }
 
-at::Tensor GroupedOptimizer::fresh_slot(size_t /*group*/, const std::string& slot,
+at::Tensor GroupedOptimizer::fresh_slot(size_t group, const std::string& slot,
                                         const Parameter& parameter) const {
   const at::Tensor& local = parameter.local;
   const Shape shape = share_of_slot(slot, parameter);
-  if (slot == "step") return at::zeros(shape, local.options().dtype(at::kFloat));
+  if (slot == "step") {
+    const at::Device device = counts_on_device(group) ? local.device() : at::kCPU;
+    return at::zeros(shape, at::TensorOptions(at::kFloat).device(device));
+  }
   if (local.sizes() == at::IntArrayRef(shape)) return at::zeros_like(local);
   return at::zeros(shape, local.options().requires_grad(false));
 }
@@ -384,7 +387,8 @@ void GroupedOptimizer::load_item(size_t group, Item& item,
       refuse_state(text("has '{}' of shape {} for '{}', which needs {}", slot.name,
                         shape_text(slot.local), saved.name, shape_text(like)));
     }
-    const auto here = like.options().device(item.parameter.local.device());
+    const auto here =
+        like.options().device(like.is_cpu() ? at::kCPU : item.parameter.local.device());
     target = at::empty_like(like, here).copy_(swapper_ ? swapper_->read(slot.local) : slot.local);
     target = placed(item, static_cast<size_t>(found - names.begin()), target);
   }

@@ -87,6 +87,9 @@ class GroupedOptimizer : public Optimizer {
   void make_slots();
   /// The shape of a slot over all ranks. Default: 0-d for "step", else the parameter's.
   virtual Shape slot_shape(const std::string& slot, const Parameter& parameter) const;
+  /// Whether the "step" slots of a group are on their parameters' device, for kernels that read
+  /// them there. Else the host counts, and does not wait for a device to read them.
+  virtual bool counts_on_device(size_t /*group*/) const { return false; }
   /// The initial value of this rank's part of a slot. Default: zeros, float32 for "step", else in
   /// the parameter's type. Undefined: the parameter has no such slot, or update() creates it.
   virtual at::Tensor fresh_slot(size_t group, const std::string& slot,

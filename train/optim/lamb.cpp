@@ -102,8 +102,9 @@ class Lamb final : public OptimizerOf<LambOptions> {
     const at::Tensor sums = at::stack(
         {parameter.to(at::kDouble).square().sum(), update.to(at::kDouble).square().sum()});
     if (!origin.is_replicated()) shards()->all_reduce(sums, Reduce::kSum, origin);
-    const double weights = std::sqrt(sums[0].item().toDouble());
-    const double updates = std::sqrt(sums[1].item().toDouble());
+    const at::Tensor here = sums.cpu();  // waits for a device once
+    const double weights = std::sqrt(here[0].item().toDouble());
+    const double updates = std::sqrt(here[1].item().toDouble());
     const double ratio = weights > 0 && updates > 0 ? weights / updates : 1;
     return options.trust_clip ? std::min(ratio, 1.0) : ratio;
   }

@@ -1,10 +1,18 @@
-// Stochastic gradient descent, to the last bit as torch.optim.SGD on the CPU.
+// Stochastic gradient descent, to the last bit as torch.optim.SGD on the CPU. Steps that a device
+// may skip are those of its fused=True.
 #include <ATen/ops/_foreach_add.h>
 #include <ATen/ops/_foreach_mul.h>
 #include <ATen/ops/_foreach_neg.h>
+#include <ATen/ops/_fused_sgd.h>
+#include <ATen/ops/zeros_like.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
 
 #include "train/optim/grouped_optimizer.h"
 #include "train/optim/hyper_rules.h"
+#include "train/optim/skips_updates.h"
 
 namespace accel {
 namespace {
@@ -65,7 +73,7 @@ void check_nesterov(const SgdOptions& options, const Node& node, Reading& readin
   }
 }
 
-class Sgd final : public OptimizerOf<SgdOptions> {
+class Sgd final : public OptimizerOf<SgdOptions>, public SkipsUpdates {
  public:
   static constexpr auto kName = "sgd";
   static constexpr auto kSummary = "Stochastic gradient descent, optionally with momentum.";
@@ -78,12 +86,22 @@ class Sgd final : public OptimizerOf<SgdOptions> {
 
   bool supports_shards() const override { return true; }
 
+  /// The kernel takes dense tensors of one type.
+  bool can_skip() const override {
+    const std::vector<Parameter> all = parameters();
+    return std::all_of(all.begin(), all.end(), [&](const Parameter& parameter) {
+      return parameter.local.scalar_type() == all.front().local.scalar_type() &&
+             parameter.local.is_non_overlapping_and_dense();
+    });
+  }
+
  private:
   at::Tensor fresh_slot(size_t, const std::string&, const Parameter&) const override {
     return {};  // the first gradient, undampened, becomes the buffer
   }
 
   void update(const SgdOptions& options, GroupUpdate& work) override {
+    if (found_inf().defined()) return update_unless_found(options, work);
     std::vector<at::Tensor> changed;
     const std::vector<at::Tensor>* steps = &work.gradients;
     const auto change = [&](std::vector<at::Tensor> to) {
@@ -104,6 +122,32 @@ class Sgd final : public OptimizerOf<SgdOptions> {
       }
     }
     at::_foreach_add_(work.parameters, *steps, -work.lr);
+  }
+
+  struct FusedLists {
+    std::vector<at::Tensor> parameters, gradients, buffers;
+  };
+
+  /// Buffers that were not there are zeros where the step is skipped.
+  void update_unless_found(const SgdOptions& options, GroupUpdate& work) {
+    std::array<FusedLists, 2> lists;  // by whether it is the first step of a buffer
+    for (size_t i = 0; i < work.parameters.size(); ++i) {
+      const bool is_first = options.momentum != 0 && !work.slots[0][i].defined();
+      FusedLists& into = lists[is_first ? 1 : 0];
+      into.parameters.push_back(work.parameters[i]);
+      into.gradients.push_back(work.gradients[i]);
+      if (options.momentum == 0) continue;
+      at::Tensor& buffer = work.slots[0][i];
+      if (is_first) buffer = at::zeros_like(work.gradients[i]);
+      into.buffers.push_back(buffer);
+    }
+    for (const bool is_first : {false, true}) {
+      const FusedLists& of = lists[is_first ? 1 : 0];
+      if (of.parameters.empty()) continue;
+      at::_fused_sgd_(of.parameters, of.gradients, of.buffers, options.weight_decay,
+                      options.momentum, work.lr, options.dampening, options.nesterov,
+                      options.maximize, is_first, /*grad_scale=*/std::nullopt, found_inf());
+    }
   }
 
   static void gather_momentum(const SgdOptions& options, const std::vector<at::Tensor>& steps,

@@ -211,7 +211,7 @@ Schema<AcceleratorSection> with_computing(Schema<AcceleratorSection> schema) {
           "Record the passes of a step as a CUDA graph. Launching it costs the host no time, so "
           "that small models train faster; it takes the memory of a second step. For samples "
           "of one shape, on one GPU, without gradient accumulation, activation checkpointing and "
-          "experts.")
+          "experts. auto: if the job allows it and the GPU has the memory.")
       .hint_for({"cuda_graphs"});
 }
 

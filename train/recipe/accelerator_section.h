@@ -184,7 +184,7 @@ struct AcceleratorSection {
   Kernels kernels = Kernels::kFused;
   MklInstructions mkl_instructions = MklInstructions::kAuto;
   Auto<bool> tf32;  ///< auto: PyTorch's defaults
-  bool cuda_graph = false;
+  Auto<bool> cuda_graph = {false};
   static Schema<AcceleratorSection> schema();
 
   /// The device by `device` and `distributed_type`.

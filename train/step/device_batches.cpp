@@ -95,6 +95,7 @@ void fill(Batch& batch, const HostBatch& host, at::Device device) {
   const auto there = [&](const Array& array) { return moved(to_tensor(array), device); };
   batch.inputs = there(host.inputs);
   batch.targets = there(host.targets);
+  batch.host_targets = device.is_cpu() ? at::Tensor() : to_tensor(host.targets);
   batch.ids.assign(host.ids.begin(), host.ids.end());
   batch.lengths = there(host.lengths);
   batch.segments = there(host.segments);
@@ -118,8 +119,8 @@ Batch first_rows(const Batch& batch, int64_t rows) {
   const auto cut = [&](const at::Tensor& tensor) {
     return tensor.defined() ? tensor.narrow(0, 0, rows) : tensor;
   };
-  Batch out{cut(batch.inputs), cut(batch.targets), batch.ids, cut(batch.lengths),
-            cut(batch.segments)};
+  Batch out{cut(batch.inputs),  cut(batch.targets),  batch.ids,
+            cut(batch.lengths), cut(batch.segments), cut(batch.host_targets)};
   out.ids.resize(static_cast<size_t>(rows));
   return out;
 }
@@ -140,6 +141,7 @@ void DeviceBatches::drop_repeated(const GlobalBatch& global_batch) {
 DeviceBatches::~DeviceBatches() {
   for (Batch& batch : list_) {
     batch.inputs = batch.targets = batch.lengths = batch.segments = at::Tensor();
+    batch.host_targets = at::Tensor();
   }
   spare_list() = std::move(list_);
 }

@@ -18,15 +18,6 @@ struct SharedHeader {
   MicroBatchWeights weights;
 };
 
-/// The weight of a micro-batch. On a device the host has the targets too, and does not wait.
-double weight_of(const Job& job, const HostBatch& host, const Batch& batch) {
-  if (job.device.is_cpu()) return job.task->weight(batch);
-  const Batch here = to_batch(host, at::kCPU);
-  return job.task->weight(batch.ids.size() < here.ids.size()
-                              ? first_rows(here, static_cast<int64_t>(batch.ids.size()))
-                              : here);
-}
-
 /// One all-reduce of [weight of each micro-batch..., stop, saved, seconds of rank 0, computed of
 /// each rank...]: each entry is one rank's, zero elsewhere, or a count of ranks, and so comes out
 /// exact.
@@ -39,7 +30,7 @@ SharedHeader all_reduce_step_header(Job& job, const StepInputs& inputs,
     const HostBatch& host = inputs.global_batch.micro_batches[i];
     const bool counts = host.valid() > 0 || !fills_idle_ranks(job);
     numbers[static_cast<size_t>(host.micro_batch_index)] =
-        counts && job.mesh.leads() ? weight_of(job, host, batches[i]) : 0;
+        counts && job.mesh.leads() ? job.task->weight(batches[i]) : 0;
   }
   numbers[count] = inputs.header.stop ? 1 : 0;
   numbers[count + 1] = inputs.header.saved ? 1 : 0;

@@ -18,6 +18,7 @@
 #include "train/tasks/chunked_cross_entropy.h"
 #include "train/tasks/divided_sequences.h"
 #include "train/tasks/model_needs.h"
+#include "train/tasks/token_scores.h"
 
 namespace accel {
 namespace {
@@ -96,9 +97,7 @@ class CausalLm final : public Task,
                 "leave out 'target' of the data, or use a model such as 'bert'");
   }
 
-  double weight(const Batch& batch) const override {
-    return static_cast<double>(batch.targets.ne(kIgnoredTarget).sum().item<int64_t>());
-  }
+  double weight(const Batch& batch) const override { return counted_targets(batch); }
 
   at::Tensor loss(Model& model, const Batch& batch) override {
     return divided_loss(model, batch, of_positions(model));
@@ -171,7 +170,7 @@ class CausalLm final : public Task,
   /// The mean over the targets at the positions that the model returns.
   at::Tensor mean_loss(Model& model, const Batch& batch) const {
     LanguageModel* language = in_chunks(model);
-    // Without a question to the device, which the host would wait for.
+    // Of no tokens too.
     if (has_fused_loss(language, batch)) {
       return chunked_cross_entropy(head_of(*language, batch), chunk_for(language, batch));
     }

@@ -63,12 +63,12 @@ class Classification final : public Task,
     class_weights_ = at::tensor(options.class_weights, at::kFloat);
   }
 
-  /// Weights come from the host in each step.
-  bool has_fixed_passes() const override { return !class_weights_.defined(); }
+  bool has_fixed_passes() const override { return true; }
 
   double weight(const Batch& batch) const override {
     if (!class_weights_.defined()) return static_cast<double>(batch.targets.numel());
-    return weights_on(batch.targets).index_select(0, batch.targets).sum().item<double>();
+    const at::Tensor& targets = batch.readable_targets();
+    return class_weights_.to(targets.device()).index_select(0, targets).sum().item<double>();
   }
 
   at::Tensor loss(Model& model, const Batch& batch) override {
@@ -79,7 +79,7 @@ class Classification final : public Task,
     const DividedEvaluation divided(context_ranks(model));
     const at::Tensor logits = logits_of(model, batch);
     std::optional<at::Tensor> weights;
-    if (class_weights_.defined()) weights = weights_on(batch.targets);
+    if (class_weights_.defined()) weights = weights_on(batch.targets.device());
     return {at::cross_entropy_loss(logits, batch.targets, weights, at::Reduction::Mean,
                                    kIgnoredTarget, label_smoothing_),
             logits};
@@ -121,12 +121,17 @@ class Classification final : public Task,
                 "of texts, a model such as 'bert' scores classes");
   }
 
-  at::Tensor weights_on(const at::Tensor& targets) const {
-    return class_weights_.to(targets.device());
+  /// A copy to a device is made once, for the passes of all steps.
+  const at::Tensor& weights_on(at::Device device) {
+    if (!placed_weights_.defined() || placed_weights_.device() != device) {
+      placed_weights_ = class_weights_.to(device);
+    }
+    return placed_weights_;
   }
 
   double label_smoothing_;
-  at::Tensor class_weights_;  ///< [classes], undefined: equal
+  at::Tensor class_weights_;   ///< [classes] on the CPU; undefined: equal
+  at::Tensor placed_weights_;  ///< the same on the device of the passes
 };
 
 const Register<Classification> classification;

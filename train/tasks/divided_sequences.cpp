@@ -12,6 +12,9 @@ namespace {
 Batch own_part(const ContextRanks* ranks, const Batch& batch) {
   Batch own = batch;
   own.targets = own_positions(ranks, batch.targets, 1, kIgnoredTarget);
+  if (batch.host_targets.defined()) {
+    own.host_targets = own_positions(ranks, batch.host_targets, 1, kIgnoredTarget);
+  }
   return own;
 }
 

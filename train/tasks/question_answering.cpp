@@ -106,18 +106,27 @@ class QuestionAnswering final : public Task, public FindsAnswers {
   /// sequence are ignored, padding is not masked.
   static at::Tensor mean_loss(const at::Tensor& scores, const Batch& batch) {
     const int64_t length = scores.size(1);
-    // Rows to be predicted have numbers of any type.
-    const at::Tensor targets = batch.targets.view({-1, 2}).to(at::kLong);
     const auto of = [&](int64_t side) {
-      const at::Tensor place = targets.select(1, side);
-      const at::Tensor outside = place.lt(0).logical_or(place.ge(length));
-      const at::Tensor counted = place.masked_fill(outside, kIgnoredTarget);
       const at::Tensor logits = scores.select(2, side).contiguous();
       // The mean over no samples is NaN, which must not reach the weights.
-      if (outside.all().item<bool>()) return logits.sum().mul(0);
+      const at::Tensor known = places(batch.readable_targets(), side);
+      if (outside(known, length).all().item<bool>()) return logits.sum().mul(0);
+      const at::Tensor place = places(batch.targets, side);
+      const at::Tensor counted = place.masked_fill(outside(place, length), kIgnoredTarget);
       return cross_entropy(logits, counted, kIgnoredTarget);
     };
     return of(0).add(of(1)).div(2);
+  }
+
+  /// The first or last tokens of spans [batch, 1, 2]. Rows to be predicted have numbers of any
+  /// type.
+  static at::Tensor places(const at::Tensor& spans, int64_t side) {
+    return spans.view({-1, 2}).to(at::kLong).select(1, side);
+  }
+
+  /// Which of `places` are no tokens of a sequence.
+  static at::Tensor outside(const at::Tensor& places, int64_t length) {
+    return places.lt(0).logical_or(places.ge(length));
   }
 
   at::Tensor likeliest(const at::Tensor& scores, const Batch& batch) const {

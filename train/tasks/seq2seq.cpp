@@ -67,11 +67,12 @@ class Seq2Seq final : public Task, public WholeSequences, public GeneratesTarget
   at::Tensor loss(Model& model, const Batch& batch) override {
     EncoderDecoder& network = encoder_decoder(model);
     const VocabularyHead head = head_of(network, batch);
+    const int64_t chunk = chunk_for(head);
+    // Of no tokens too.
+    if (has_cuda_vocabulary_loss(head.targets.device())) return chunked_cross_entropy(head, chunk);
     // The mean over no tokens is NaN, which must not reach the weights.
     if (weight(batch) == 0) return head.hidden.to(at::kFloat).sum().mul(0);
-    const int64_t chunk = chunk_for(head);
-    if (chunk < head.targets.numel() || head.vocabulary.ranks ||
-        has_cuda_vocabulary_loss(head.targets.device())) {
+    if (chunk < head.targets.numel() || head.vocabulary.ranks) {
       return chunked_cross_entropy(head, chunk);
     }
     return cross_entropy(logits_of(head), head.targets, kIgnoredTarget);

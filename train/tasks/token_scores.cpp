@@ -7,7 +7,8 @@
 namespace accel {
 
 double counted_targets(const Batch& batch) {
-  return static_cast<double>(batch.targets.ne(kIgnoredTarget).sum().item<int64_t>());
+  const at::Tensor counts = batch.readable_targets().ne(kIgnoredTarget);
+  return static_cast<double>(counts.sum().item<int64_t>());
 }
 
 namespace {
@@ -24,9 +25,11 @@ at::Tensor token_scores(const char* task, Model& model, const Batch& batch,
               hint);
 }
 
-at::Tensor mean_token_loss(const at::Tensor& scores, const at::Tensor& targets) {
+/// `targets` are the batch's, or labels in their place.
+at::Tensor mean_token_loss(const at::Tensor& scores, const Batch& batch,
+                           const at::Tensor& targets) {
   // The mean over no tokens is NaN, which must not reach the weights.
-  if (targets.ne(kIgnoredTarget).sum().item<int64_t>() == 0) return scores.sum().mul(0);
+  if (counted_targets(batch) == 0) return scores.sum().mul(0);
   return cross_entropy(scores.flatten(0, 1), targets.flatten(), kIgnoredTarget);
 }
 
@@ -36,12 +39,13 @@ PositionLoss token_loss(const char* task, Model& model, const std::string& hint)
   const auto scores = [task, &model, hint](const Batch& batch) {
     return token_scores(task, model, batch, hint);
   };
-  return {&counted_targets,
-          [scores](const Batch& batch) { return mean_token_loss(scores(batch), batch.targets); },
-          [scores](const Batch& batch) {
-            const at::Tensor all = scores(batch);
-            return Evaluation{mean_token_loss(all, batch.targets), all.argmax(-1)};
-          }};
+  return {
+      &counted_targets,
+      [scores](const Batch& batch) { return mean_token_loss(scores(batch), batch, batch.targets); },
+      [scores](const Batch& batch) {
+        const at::Tensor all = scores(batch);
+        return Evaluation{mean_token_loss(all, batch, batch.targets), all.argmax(-1)};
+      }};
 }
 
 at::Tensor sampled_token_loss(const char* task, Model& model, const std::string& hint,
@@ -49,7 +53,7 @@ at::Tensor sampled_token_loss(const char* task, Model& model, const std::string&
   const at::Tensor scores = token_scores(task, model, batch, hint);
   const at::Tensor targets = batch.targets.flatten();
   const at::Tensor uniform = draws.uniform(batch.targets.size(1), targets);
-  return mean_token_loss(scores, sample_labels(scores.flatten(0, 1), targets, uniform));
+  return mean_token_loss(scores, batch, sample_labels(scores.flatten(0, 1), targets, uniform));
 }
 
 }  // namespace accel

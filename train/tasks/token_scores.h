@@ -8,7 +8,7 @@
 
 namespace accel {
 
-/// The number of unmasked targets.
+/// The number of unmasked targets, without waiting for a device if the host has them.
 double counted_targets(const Batch& batch);
 
 /// Of the model's logits, [batch, positions, choices]: the mean cross-entropy over unmasked

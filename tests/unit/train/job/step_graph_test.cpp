@@ -114,6 +114,49 @@ TEST_F(StepGraphTest, APassThatCannotBeRecordedIsAnError) {
   }
 }
 
+/// Says what the device would.
+class FixedMeter final : public DeviceMeter {
+ public:
+  FixedMeter(DeviceMemory& memory, int& resets) : memory_(memory), resets_(resets) {}
+  DeviceMemory read() override { return memory_; }
+  void reset_peak() override { ++resets_; }
+
+ private:
+  DeviceMemory& memory_;
+  int& resets_;
+};
+
+constexpr int64_t kMiB = int64_t{1} << 20;
+
+/// What is said before the third step, whose passes are recorded or not.
+std::string said_of_memory(int64_t free, bool is_recorded) {
+  std::vector<Parameter> leaves(1);
+  leaves[0].local = at::ones({2}).requires_grad_();
+  CountedGraph::Counts counts;
+  DeviceMemory memory = {.free = free, .allocated = 1000 * kMiB, .peak = 5000 * kMiB};
+  int resets = 0;
+  StepGraph graph([&] { return std::make_unique<CountedGraph>(counts); }, leaves,
+                  std::make_unique<FixedMeter>(memory, resets));
+  EXPECT_FALSE(graph.takes(batch_of(1)));
+  EXPECT_EQ(resets, 0) << "the first step makes the optimizer's state";
+  EXPECT_FALSE(graph.takes(batch_of(1)));
+  EXPECT_EQ(resets, 1);
+  memory.peak = 1400 * kMiB;
+  testing::internal::CaptureStdout();
+  EXPECT_EQ(graph.takes(batch_of(1)), is_recorded);
+  EXPECT_EQ(graph.takes(batch_of(1)), is_recorded) << "and is not asked again";
+  return testing::internal::GetCapturedStdout();
+}
+
+TEST(GraphMemoryTest, APassIsRecordedIfTheDeviceHasTheMemoryOfASecondStep) {
+  EXPECT_EQ(said_of_memory(628 * kMiB, true),
+            "accelerator.cuda_graph: passes are recorded: a graph takes 628 MiB, and 628 MiB of "
+            "the GPU's memory are free\n");
+  EXPECT_EQ(said_of_memory(628 * kMiB - 1, false),
+            "accelerator.cuda_graph: passes are launched one by one: a graph takes 628 MiB, and "
+            "627 MiB of the GPU's memory are free\n");
+}
+
 constexpr auto kImages =
     "model: {type: mlp, hidden_sizes: [4]}\n"
     "data: {train: {type: synthetic/glyphs, length: 8}}\n"
@@ -139,14 +182,28 @@ TEST(CudaGraphOptionTest, IsRefusedWhereItCannotAct) {
   const std::pair<std::string, std::string> cases[] = {
       {images + ", micro_batch: 2}\n" + with(""), "gradient accumulation"},
       {images + "}\n" + with(", mixed_precision: fp16"), "mixed_precision fp16"},
-      {images + "}\ntask: {type: classification, class_weights: [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]}\n" +
+      {"model: {type: gpt, num_layers: 1, num_heads: 1, hidden_size: 4}\n"
+       "task: {type: causal_lm, neftune_noise_alpha: 5}\n"
+       "data: {train: {type: synthetic/addition, length: 8}}\ntrain: {until: 1 steps, batch: 4}\n" +
            with(""),
-       "the task 'classification' with these options"},
+       "the task 'causal_lm' with these options"},
   };
   for (const auto& [recipe, what] : cases) {
     const std::string error = error_of(recipe);
     EXPECT_NE(error.find("'cuda_graph' does not support " + what), std::string::npos) << error;
   }
+}
+
+TEST(CudaGraphOptionTest, AutoSaysWhyPassesAreNotRecorded) {
+  const auto said = [](const std::string& more) {
+    testing::internal::CaptureStdout();
+    const auto job = make_job(kImages + more + "}\naccelerator: {cuda_graph: auto}\n");
+    EXPECT_EQ(job->step_graph, nullptr);
+    return testing::internal::GetCapturedStdout();
+  };
+  const std::string start = "accelerator.cuda_graph: passes are launched one by one: ";
+  EXPECT_EQ(said(""), start + "CUDA graphs are unavailable: the job computes on the CPU\n");
+  EXPECT_EQ(said(", micro_batch: 2"), start + "a graph does not support gradient accumulation\n");
 }
 
 }  // namespace

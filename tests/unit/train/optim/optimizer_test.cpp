@@ -4,6 +4,7 @@
 #include "core/api/optimizer.h"
 #include "tests/unit/build_component.h"
 #include "tests/unit/train/optim/golden.h"
+#include "train/optim/skips_updates.h"
 
 namespace accel::optimizer_test {
 namespace {
@@ -58,6 +59,18 @@ TEST(OptimizerTest, ALoadedStateContinuesToTheLastBit) {
       EXPECT_EQ(values_of(straight[i].local), values_of(resumed[i].local)) << type;
     }
   }
+}
+
+/// Of one kernel, which takes tensors of one type.
+TEST(OptimizerTest, SgdSkipsUpdatesOfParametersOfOneType) {
+  const auto can_skip = [](const std::vector<Parameter>& parameters) {
+    const auto optimizer = build<Optimizer>("sgd", {parameters});
+    return dynamic_cast<SkipsUpdates&>(*optimizer).can_skip();
+  };
+  std::vector<Parameter> parameters = golden_parameters();
+  EXPECT_TRUE(can_skip(parameters));
+  parameters.back().local = parameters.back().local.detach().to(at::kBFloat16);
+  EXPECT_FALSE(can_skip(parameters));
 }
 
 TEST(OptimizerTest, LoadedTensorsAreCopies) {
