@@ -17,8 +17,8 @@
 
 #include "kernels/blockwise_quantization.h"
 #include "kernels/choice.h"
-#include "kernels/cpu/loops.h"
 #include "kernels/cpu/parallel.h"
+#include "kernels/cpu/quantize_4bit.h"
 #include "kernels/few_rows.h"
 #include "kernels/memory/stored_outputs.h"
 #include "kernels/without_autocast.h"

@@ -12,6 +12,7 @@
 #include "kernels/choice.h"
 #include "kernels/cpu/loops.h"
 #include "kernels/cpu/parallel.h"
+#include "kernels/cpu/token_sums.h"
 #include "kernels/few_rows.h"
 
 namespace accel {

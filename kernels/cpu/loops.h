@@ -184,41 +184,6 @@ struct PoolPlane {
 /// the first of equal ones.
 void max_pool_cpu(const float* x, const PoolPlane& plane, float* y, int32_t* places);
 
-/// Most elements of a head of token_sums_cpu().
-inline constexpr int64_t kMostTokenWidth = 512;
-/// Values of consecutive tokens: float32, the bits of bfloat16, or int8.
-template <typename Number>
-struct TokenStates {
-  const Number* data;
-  int64_t step;  ///< from a token to the next one
-  int64_t count, width;
-};
-struct TokenWeights {
-  const float* weights;  ///< [queries, tokens]
-  const float* scales;   ///< [tokens], of values; null: 1
-  int64_t queries;
-};
-/// sums [queries, width]: of weights * scales * values over tokens.
-void token_sums_cpu(const TokenStates<float>& values, const TokenWeights& by, float* sums);
-void token_sums_cpu(const TokenStates<uint16_t>& values, const TokenWeights& by, float* sums);
-void token_sums_cpu(const TokenStates<int8_t>& values, const TokenWeights& by, float* sums);
-
-/// The codes of a table of 16 numbers: that of x is codes[number of bounds below x], and
-/// codes[15] of NaN.
-struct NearestCodes {
-  const float* bounds;   ///< [15], ascending
-  const uint8_t* codes;  ///< [16]
-};
-/// Of a block, by index.
-struct QuantizedBlocks {
-  float* scales;
-  uint8_t* codes;  ///< 32 bytes a block, the first of two codes in the high bits
-};
-/// Quantizes whole blocks of 64 numbers: a scale is the largest magnitude, NaN if there is one, and
-/// codes are those of the numbers times the reciprocal of the scale, in [-1, 1].
-void quantize_4bit_cpu(const NearestCodes& by, const float* x, int64_t blocks,
-                       const QuantizedBlocks& to);
-
 /// The sum of x[i]^2, within 1e-6 relative error: float32 within blocks of 4096, float64 across
 /// blocks.
 void sum_of_squares_cpu(const float* x, int64_t count, double* sum);

@@ -1,5 +1,5 @@
 #include "core/base/cpu_target.h"
-#include "kernels/cpu/loops.h"
+#include "kernels/cpu/quantize_4bit.h"
 
 namespace accel {
 namespace {

@@ -1,5 +1,5 @@
 #include "core/base/cpu_target.h"
-#include "kernels/cpu/loops.h"
+#include "kernels/cpu/token_sums.h"
 #include "kernels/cpu/vector_math.h"
 
 namespace accel {
