@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Tokens per second of `generate` beside transformers and llama.cpp, in turns.
 
-    inference.py ACCEL_RUN PYTHON FOLDER [ROUNDS] [--models gpt2-124m,llama-1.1b] [--types fp32,bf16,int8,nf4,int8-bf16,nf4-bf16]
-                 [--batches 1,8] [--parts speed,start,load] [--tokens N]
+    inference.py ACCEL_RUN PYTHON FOLDER [ROUNDS] [--models gpt2-124m,llama-1.1b]
+                 [--types fp32,bf16,int8,nf4,int8-bf16,nf4-bf16] [--batches 1,8] [--parts speed,start,load] [--tokens N]
 
 PYTHON has torch, transformers, bitsandbytes and cyllama (llama.cpp's binding; without it its side is left out). FOLDER is
 made; inference.json is left in it. Models have random weights. Steps after the first token are timed: a step reads each
@@ -128,10 +128,10 @@ def measure_start(words, result):
     print("  first token of gpt2-124m: " + ", ".join(f"{side} {value:.2f} s" for side, value in result["first_token"].items()))
 
 
-def measure_load(words, result):
-    """The largest private memory while 1 GB of weights is read."""
-    folder = words.folder / "llama-1gb"
-    peer(words.python, "make", "llama-1gb", folder)
+def private_mib(words, name):
+    """The largest private memory until the first token."""
+    folder = words.folder / name
+    peer(words.python, "make", name, folder)
     command = [str(words.accel_run), "generate", str(folder), "--max-new-tokens", "1", "--temperature", "0", "--prompt",
                prompts(1)[0]]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment(THREADS))
@@ -145,9 +145,16 @@ def measure_load(words, result):
             if line.startswith("RssAnon"):
                 private = max(private, int(line.split()[1]) / 1024)
         time.sleep(0.002)
-    size = sum(file.stat().st_size for file in folder.glob("*.safetensors"))
-    result["load"] = {"bytes": size, "private_mib": private}
-    print(f"  {size / 1e9:.2f} GB of weights: {private:.0f} MiB of memory beside the mapped file")
+    return private
+
+
+def measure_load(words, result):
+    """Memory beside the mapped file of 1 GB of weights, and that of the process with a model of 1 MB."""
+    private, process = private_mib(words, "llama-1gb"), private_mib(words, "llama-small")
+    size = sum(file.stat().st_size for file in (words.folder / "llama-1gb").glob("*.safetensors"))
+    result["load"] = {"bytes": size, "private_mib": private, "process_mib": process}
+    print(f"  {size / 1e9:.2f} GB of weights: {private:.0f} MiB of memory beside the mapped file, {process:.0f} of them "
+          f"also with a model of 1 MB")
 
 
 PARTS = {"speed": measure_speed, "start": measure_start, "load": measure_load}

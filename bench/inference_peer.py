@@ -20,6 +20,8 @@ SIZES = {
                    "num_attention_heads": 32, "num_key_value_heads": 4, "max_position_embeddings": 2048},
     "llama-1gb": {"vocab_size": 32000, "hidden_size": 1024, "intermediate_size": 2816, "num_hidden_layers": 15,
                   "num_attention_heads": 16, "num_key_value_heads": 16, "max_position_embeddings": 1024},
+    "llama-small": {"vocab_size": 2000, "hidden_size": 64, "intermediate_size": 64, "num_hidden_layers": 2,
+                    "num_attention_heads": 4, "num_key_value_heads": 4, "max_position_embeddings": 1024},
 }
 LLAMA_TYPES = {"fp32": "f32", "bf16": "bf16", "int8": "q8_0", "nf4": "q4_0"}
 

@@ -84,6 +84,13 @@ std::string flow_text(const Node& node) {
   return out.size() < kFlowWidth ? out + "]" : "";
 }
 
+/// Whether items of a list have no place of their own, so that comments are the list's.
+bool has_items_without_place(const Node& node) {
+  const Node::List* list = node.list();
+  return list && std::any_of(list->begin(), list->end(),
+                             [](const Node& item) { return item.scalar() && !item.where.source; });
+}
+
 class YamlWriter {
  public:
   explicit YamlWriter(const std::function<std::string(const Node&)>& comment) : comment_(comment) {}
@@ -95,7 +102,8 @@ class YamlWriter {
       lines_.push_back({opening + (opening.empty() ? "" : " ") + flow, comment(node)});
       return;
     }
-    if (!opening.empty()) lines_.push_back({opening, {}});
+    if (!opening.empty())
+      lines_.push_back({opening, has_items_without_place(node) ? comment(node) : ""});
     inner(node, indent);
   }
 
@@ -134,6 +142,10 @@ class YamlWriter {
       return;
     }
     for (const Node& item : *node.list()) {
+      if (const Scalar* scalar = item.scalar(); scalar && !item.where.source) {
+        lines_.push_back({space + "- " + scalar_text(*scalar), {}});  // the list has the comment
+        continue;
+      }
       const size_t first = lines_.size();
       value(item.map() && !item.map()->empty() ? "" : space + "-", item, indent + 2);
       // The dash replaces a blank of the indentation of a section's first line.

@@ -284,6 +284,13 @@ class TensorReader {
   size_t may_copy_;  ///< bytes; bounds the copies of overlapping views
 };
 
+/// Memory that values of a file may take: a tensor of a few elements takes 300 bytes of a file, and
+/// 2 KiB once it is parsed.
+size_t parsed_bytes(size_t file_bytes) {
+  constexpr size_t kPerByte = 16, kMostDense = size_t{64} << 20;
+  return file_bytes + kPerByte * std::min(file_bytes, kMostDense);
+}
+
 ByteSpan record(const ZipReader& zip, const std::string& name) {
   const auto found = zip.entries().find(name);
   if (found == zip.entries().end()) {
@@ -345,7 +352,7 @@ void check_torch_file(const SharedBytes& file) {
 }
 
 Value read_torch_file(const SharedBytes& file, const GlobalFilter& also) {
-  MemoryBudget budget(file.view.size(), "the pickle");
+  MemoryBudget budget(parsed_bytes(file.view.size()), "the pickle");
   const auto allowed = [&](const Value::Global& global) {
     return known_global(global) || (also && also(global));
   };

@@ -18,6 +18,8 @@ import rank_runs
 # Windows of 24 suit 3 ranks too; the last of an epoch has 16, which 3 ranks cannot share alike.
 JOB = rank_runs.JOB.replace("batch: 16, micro_batch: 4", "batch: 24, micro_batch: 2")
 MIDDLE = 6  # an epoch has 4 steps
+# Steps of some milliseconds, so that a signal meets a run that goes on also when the test itself has to wait.
+SLOW = JOB.replace("hidden_sizes: [24]", "hidden_sizes: [768, 768]")
 
 
 def check_same(scratch, report, what, one, other):
@@ -135,7 +137,7 @@ def check_other_world(binary, report, reduction):
 def main():
     report, start = rank_runs.runs.Report(), time.monotonic()
     for count in (1, 2, 3, 4):
-        with rank_runs.Scratch(sys.argv[1], JOB) as scratch:
+        with rank_runs.Scratch(sys.argv[1], SLOW) as scratch:
             check_same_world(scratch, report, count)
     check_apart(sys.argv[1], report)
     check_stopped_evaluations(sys.argv[1], report)

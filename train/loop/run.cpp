@@ -18,6 +18,7 @@
 #include "core/base/log.h"
 #include "core/base/text.h"
 #include "core/recipe/flat_values.h"
+#include "core/recipe/parse.h"
 #include "parallel/rendezvous/launcher_channel.h"
 #include "parallel/rendezvous/rank_info.h"
 #include "track/git_state.h"
@@ -329,7 +330,9 @@ void lead(Job& job, const RunRequest& request, OpenRun& run) {
     open_run(job, request, run);
     const std::string saved = run.dir + "/recipe.yaml";
     const auto origin = [&](const Node& node) { return origin_through(node, saved); };
-    write_file_atomically(saved, to_yaml(job.resolved, origin));
+    std::string recipe = to_yaml(job.resolved, origin);
+    if (recipe.size() > kMaxRecipeBytes) recipe = to_yaml(job.resolved);
+    write_file_atomically(saved, recipe);
     make_folder_within(run.dir, run.dir + "/logs");
     drop_from_journal(run.dir, request.allowed);
   } catch (const std::exception& error) {

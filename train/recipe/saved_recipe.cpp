@@ -22,6 +22,17 @@ void replace_in_dataset(Node& dataset) {
   }
 }
 
+std::string line_at(const std::string& text, int number) {
+  size_t start = 0;
+  for (int i = 1; i < number; ++i) start = text.find('\n', start) + 1;
+  return text.substr(start, text.find('\n', start) - start);
+}
+
+bool is_item(const std::string& line) {
+  const size_t first = line.find_first_not_of(' ');
+  return first != line.npos && line.compare(first, 2, "- ") == 0;
+}
+
 }  // namespace
 
 void replace_old_values(Node& recipe) {
@@ -49,10 +60,13 @@ std::string origin_through(const Node& node, const std::string& saved) {
   if (!source || source->kind != Source::Kind::kFile) return origin_of(node);
   const auto path = std::filesystem::absolute(source->path).lexically_normal();
   if (path != std::filesystem::path(saved).lexically_normal()) return origin_of(node);
-  size_t start = 0;  // of the value's line
-  for (int i = 1; i < node.where.line; ++i) start = source->text.find('\n', start) + 1;
-  const std::string line = source->text.substr(start, source->text.find('\n', start) - start);
   constexpr std::string_view kComment = " # ";
+  int number = node.where.line;
+  std::string line = line_at(source->text, number);
+  // A long list has the comment before its items.
+  while (number > 1 && is_item(line) && line.find(kComment) == line.npos) {
+    line = line_at(source->text, --number);
+  }
   const size_t comment = line.rfind(kComment);
   // A line without a comment was written by hand.
   return comment == line.npos ? origin_of(node) : line.substr(comment + kComment.size());

@@ -30,6 +30,29 @@ TEST(WriteYamlTest, SectionsAreBlocksAndShortListsStandOnOneLine) {
             "odd key: 'it''s'\n");
 }
 
+TEST(WriteYamlTest, ALongListHasTheCommentOfItsItems) {
+  Node recipe =
+      parse_recipe("r.yaml", "a: [" + std::string(40, '1') + ", " + std::string(41, '2') + "]");
+  const auto line = [](const Node& node) {
+    return node.where.source ? "line " + std::to_string(node.where.line) : "default";
+  };
+  EXPECT_EQ(to_yaml(recipe, line),
+            "a:\n"
+            "  - " +
+                std::string(40, '1') +
+                "   # line 1\n"
+                "  - " +
+                std::string(41, '2') + "  # line 1\n");
+  for (Node& item : *recipe.find("a")->node.list()) item.where = {};
+  EXPECT_EQ(to_yaml(recipe, line),
+            "a:  # line 1\n"
+            "  - " +
+                std::string(40, '1') +
+                "\n"
+                "  - " +
+                std::string(41, '2') + "\n");
+}
+
 TEST(WriteYamlTest, WhatIsWrittenReadsBackEqual) {
   const char* recipes[] = {
       "{a: ['1', 2, '~', '', 'null', 'x: y', 'a # b', '- c', '*d', '&e', '!f', '{g}', '@h']}",

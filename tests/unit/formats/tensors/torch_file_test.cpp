@@ -85,6 +85,15 @@ TEST(TorchFileTest, EveryTypeComesBackInATree) {
   }
 }
 
+TEST(TorchFileTest, ThirtyThousandSmallTensorsComeBack) {
+  Value::List list;
+  for (int64_t i = 0; i < 30'000; ++i) list.items.emplace_back(Array::label(i));
+  const Value back = read_torch_file(file_of(saved(list)));
+  const auto& items = back.as<Value::List>()->items;
+  ASSERT_EQ(items.size(), 30'000);
+  EXPECT_EQ(items[29'999].as<Array>()->as<int64_t>()[0], 29'999);
+}
+
 TEST(TorchFileTest, TheArchiveHasPyTorchsEntries) {
   const std::string bytes = saved(Value::List{{Array::label(3)}});
   const ZipReader zip(as_bytes(bytes));

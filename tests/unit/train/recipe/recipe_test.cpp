@@ -46,7 +46,12 @@ TEST(RecipeTest, ASavedRecipeKeepsTheOriginsOfItsValues) {
       "seed: 7                             # argument 2\n"
       "model:\n"
       "  type: mlp                         # default\n"
-      "train: {batch: 8}\n";
+      "train: {batch: 8}\n"
+      "list:                               # job.yaml:9\n"
+      "  - 1\n"
+      "  - 2\n"
+      "each:\n"
+      "  - 3                               # job.yaml:7\n";
   const std::string saved = std::filesystem::absolute("runs/a/recipe.yaml").string();
   const Node tree = parse_recipe("./runs/a/recipe.yaml", text);
   const auto origin = [&](const Node& node) { return origin_through(node, saved); };
@@ -54,6 +59,9 @@ TEST(RecipeTest, ASavedRecipeKeepsTheOriginsOfItsValues) {
   EXPECT_EQ(origin(tree.find("seed")->node), "argument 2");
   EXPECT_EQ(origin(tree.find("model")->node.find("type")->node), "default");
   EXPECT_EQ(origin(tree.find("train")->node), "./runs/a/recipe.yaml:5") << "by hand";
+  EXPECT_EQ(origin(tree.find("list")->node), "job.yaml:9");
+  EXPECT_EQ(origin((*tree.find("list")->node.list())[1]), "job.yaml:9");
+  EXPECT_EQ(origin((*tree.find("each")->node.list())[0]), "job.yaml:7");
   EXPECT_EQ(origin(parse_recipe("b.yaml", text).find("seed")->node), "b.yaml:2");
   EXPECT_EQ(origin(scalar_node("1")), "default");
 }
