@@ -36,6 +36,8 @@ STARTS = 2  # of each kind in a round
 WORKS = {
     "char-gpt": ("{type: gpt, num_layers: 4, num_heads: 4, hidden_size: 128}", {"layers": 4, "heads": 4, "width": 128}, "text", 32, 11, 1e-3),
     "lenet": ("{type: lenet}", {"image": [1, 28, 28], "classes": 10}, "images", 128, 13, 1e-3),
+    "resnet18": ("{type: resnet, depth: 18, stem: imagenet}", {"depth": 18, "stem": "imagenet", "channels": 1, "classes": 10}, "images",
+                 32, 9, 1e-6),
 }
 CONTEXT = 128
 WINDOWS = 512
@@ -82,7 +84,7 @@ if work["data"] == "text":
     model = models.Gpt(len(ids), work["context"], **work["options"])
 else:
     data = golden.image_data()
-    model = models.LeNet(**work["options"])
+    model = (models.ResNet if "depth" in work["options"] else models.LeNet)(**work["options"])
 if mode == "sharded":
     mesh = torch.distributed.device_mesh.init_device_mesh("cpu", (2,))
     for part in (*model.transformer.h, model):
