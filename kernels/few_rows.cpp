@@ -31,10 +31,6 @@ StoredNumber number_of(StoredWeight::Type type) {
   }
 }
 
-int64_t bytes_of(StoredNumber number) {
-  return number == StoredNumber::kFloat32 ? 4 : number == StoredNumber::kBFloat16 ? 2 : 1;
-}
-
 /// How 4-bit codes are multiplied.
 enum class CodeProducts {
   kDecoded,   ///< decoded first

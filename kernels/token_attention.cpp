@@ -47,10 +47,6 @@ SeenTokens seen_tokens(const CachedTokens& from, int64_t row, int64_t head, int6
   return out;
 }
 
-int64_t bytes_of(StoredNumber type) {
-  return type == StoredNumber::kFloat32 ? 4 : type == StoredNumber::kBFloat16 ? 2 : 1;
-}
-
 /// Queries that share a head of keys, with zeros behind each up to a multiple of kSumLanes.
 struct Queries {
   const float* data;

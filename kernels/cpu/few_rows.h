@@ -14,6 +14,10 @@ inline constexpr int64_t kMostColumns = 2048;
 
 enum class StoredNumber { kFloat32, kBFloat16, kInt8 };
 
+constexpr int64_t bytes_of(StoredNumber type) {
+  return type == StoredNumber::kFloat32 ? 4 : type == StoredNumber::kBFloat16 ? 2 : 1;
+}
+
 /// Columns of x and of a weight.
 struct FewRowsPart {
   const void* x;         ///< [rows], zeros behind `count` up to a multiple of kSumLanes

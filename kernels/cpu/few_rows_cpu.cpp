@@ -141,16 +141,6 @@ ACCEL_PART_OF_LOOP void add_tiles(const FewRowsPart& of, const float* const* wei
   }
 }
 
-ACCEL_PART_OF_LOOP float as_float(float number) {
-  return number;
-}
-ACCEL_PART_OF_LOOP float as_float(uint16_t number) {
-  return to_float(number);
-}
-ACCEL_PART_OF_LOOP float as_float(int8_t number) {
-  return static_cast<float>(number);
-}
-
 ACCEL_PART_OF_LOOP void round_to_bfloat16(float* numbers, int64_t count) {
   for (int64_t i = 0; i < count; ++i) {
     uint16_t bits;
@@ -161,7 +151,7 @@ ACCEL_PART_OF_LOOP void round_to_bfloat16(float* numbers, int64_t count) {
 
 template <typename Number>
 ACCEL_PART_OF_LOOP void decode_numbers(const Number* from, int64_t count, float* to) {
-  for (int64_t i = 0; i < count; ++i) to[i] = as_float(from[i]);
+  for (int64_t i = 0; i < count; ++i) to[i] = to_float(from[i]);
 }
 
 template <typename Number>

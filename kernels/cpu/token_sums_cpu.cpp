@@ -7,16 +7,6 @@ namespace {
 
 constexpr int64_t kTokens = 8;  // at a time: sums are loaded and stored once for all
 
-ACCEL_PART_OF_LOOP float as_number(float number) {
-  return number;
-}
-ACCEL_PART_OF_LOOP float as_number(uint16_t number) {
-  return to_float(number);
-}
-ACCEL_PART_OF_LOOP float as_number(int8_t number) {
-  return static_cast<float>(number);
-}
-
 /// `numbers`: [kTokens, kMostTokenWidth].
 template <typename Number>
 ACCEL_PART_OF_LOOP void load_tokens(const TokenStates<Number>& values, int64_t first, int64_t count,
@@ -25,7 +15,7 @@ ACCEL_PART_OF_LOOP void load_tokens(const TokenStates<Number>& values, int64_t f
     float* const to = numbers + token * kMostTokenWidth;
     const Number* const from = values.data + (first + token) * values.step;
     if (token < count) {
-      for (int64_t i = 0; i < values.width; ++i) to[i] = as_number(from[i]);
+      for (int64_t i = 0; i < values.width; ++i) to[i] = to_float(from[i]);
     } else {
       for (int64_t i = 0; i < values.width; ++i) to[i] = 0;
     }

@@ -43,6 +43,10 @@ ACCEL_PART_OF_LOOP float to_float(uint16_t bits) {
   return __builtin_bit_cast(float, static_cast<uint32_t>(bits) << 16U);
 }
 
+ACCEL_PART_OF_LOOP float to_float(int8_t number) {
+  return static_cast<float>(number);
+}
+
 ACCEL_PART_OF_LOOP void from_float(float x, float* to) {
   *to = x;
 }

@@ -3,14 +3,19 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/from_blob.h>
 #include <ATen/ops/linear.h>
+#include <ATen/ops/rand.h>
+#include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/base/cpu_target.h"
@@ -132,6 +137,56 @@ TEST_P(FewRowsTest, BitsDependNeitherOnThreadsNorOnOtherRows) {
     }
     for (const int64_t rows : {1, 2, 5, 6, 7, 8}) {
       EXPECT_TRUE(of.product(x.narrow(0, 3, rows)).equal(y.narrow(0, 3, rows))) << rows << " rows";
+    }
+  }
+}
+
+/// As on processors with AVX-512 and without AVX512_BF16: columns are float32, weights rounded.
+TEST(FewRowsRoundingTest, RoundedWeightsTakeColumnsInFloat32) {
+  at::manual_seed(3);
+  const at::NoGradGuard no_grad;
+  std::vector<float> table(16);
+  for (size_t i = 0; i < table.size(); ++i) table[i] = static_cast<float>(i) * 0.13F - 1;
+  for (const int64_t columns : {128, 96, 37}) {
+    constexpr int64_t kWeights = 7;
+    const int64_t count = kWeights * columns;
+    const at::Tensor bytes = at::randint(-127, 128, {kWeights, columns}, at::kChar);
+    const at::Tensor codes = at::randint(0, 256, {(count + 1) / 2}, at::kByte);
+    const at::Tensor scales = at::rand({count / 64 + 1});
+    const at::Tensor halves = at::randn({kWeights, columns}).to(at::kBFloat16);
+    const at::Tensor pairs =
+        at::stack({codes.bitwise_right_shift(4), codes.bitwise_and(15)}, 1).flatten();
+    const at::Tensor numbers = at::from_blob(table.data(), {16})
+                                   .index_select(0, pairs.narrow(0, 0, count).to(at::kInt))
+                                   .mul(scales.repeat_interleave(64).narrow(0, 0, count));
+    const auto scales_from = [scales](int64_t first, int64_t some, float* to) {
+      std::copy_n(scales.const_data_ptr<float>() + first, some, to);
+    };
+    StoredWeight int8 = {StoredWeight::Type::kInt8, bytes.const_data_ptr(), kWeights, columns};
+    int8.scales = scales_from;
+    int8.rounds = true;
+    StoredWeight int4 = {StoredWeight::Type::k4Bit, codes.const_data_ptr(), kWeights, columns};
+    int4.table = table.data();
+    int4.rounds = true;
+    StoredWeight direct = int4;
+    direct.block_scales = scales.const_data_ptr<float>();
+    int4.scales = scales_from;
+    const std::vector<std::pair<StoredWeight, at::Tensor>> cases = {
+        {int4, numbers}, {direct, numbers}, {stored_weight(halves), halves}};
+    for (const auto& [weight, values] : cases) {
+      const at::Tensor wanted = values.to(at::kBFloat16).to(at::kFloat).view({kWeights, columns});
+      for (const int64_t rows : {1, 3, 6, 8, 16}) {
+        const at::Tensor x = at::randn({rows, columns});
+        EXPECT_TRUE(few_rows_product(x, weight).allclose(at::linear(x, wanted), 1e-4, 1e-4))
+            << columns << " columns, " << rows << " rows, type " << static_cast<int>(weight.type);
+      }
+    }
+    if (count / 64 + 1 < kWeights) continue;
+    const at::Tensor rounded =
+        bytes.mul(scales.narrow(0, 0, kWeights).unsqueeze(1)).to(at::kBFloat16).to(at::kFloat);
+    for (const int64_t rows : {1, 5, 8}) {
+      const at::Tensor x = at::randn({rows, columns});
+      EXPECT_TRUE(few_rows_product(x, int8).allclose(at::linear(x, rounded), 1e-3, 1e-3)) << rows;
     }
   }
 }
