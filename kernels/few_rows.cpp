@@ -98,8 +98,7 @@ int64_t most_numbers() {
   return cpu_target() == CpuTarget::kAvx512 ? 16384 : 4096;
 }
 
-/// What is prefetched, behind what is read.
-constexpr int64_t kBytesAhead = 4096;
+constexpr int64_t kBytesAhead = 4096;  // prefetch distance
 
 /// Computes rows of a weight in one thread, kWeightRows at a time.
 class WeightRows {

@@ -28,8 +28,7 @@ struct FewRowsPart {
   const void* const* rows_of_weight;  ///< [kWeightRows], each `count` numbers
   const float* scales;                ///< [kWeightRows], factors of int8 if `rounds`
   int64_t count;                      ///< at most kMostColumns
-  int64_t ahead;                      ///< bytes behind a number of the weight that are prefetched
-                                      ///< when it is read; 0: none
+  int64_t ahead;                      ///< prefetch distance of the weight, bytes; 0: none
   bool rounds;                        ///< whether weights are rounded to bfloat16
 };
 

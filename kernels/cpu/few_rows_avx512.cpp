@@ -85,6 +85,36 @@ struct PairColumns {
   }
 };
 
+/// kVectors registers of a weight.
+template <typename Columns, size_t kVectors>
+struct StepOf {
+  typename Columns::Numbers of[kVectors];
+};
+
+/// Int8 and its scale.
+struct ScaledBytes {
+  const int8_t* at;
+  __m512 scale;
+
+  ACCEL_AVX512_PART ScaledBytes(const FewRowsPart& part, size_t n)
+      : at(static_cast<const int8_t*>(part.rows_of_weight[n])),
+        scale(_mm512_set1_ps(part.scales[n])) {}
+};
+
+/// Codes of 4 bits, the scales of their blocks, and the table.
+struct ScaledCodes {
+  const uint8_t* at;
+  const float* scales;
+  __m512 units;
+
+  ACCEL_AVX512_PART ScaledCodes(const FewRowsCodes& part, size_t n)
+      : at(part.codes[n]), scales(part.scales[n]), units(_mm512_loadu_ps(part.table)) {}
+  /// The numbers of a block's codes.
+  ACCEL_AVX512_PART __m512 table(int64_t block) const {
+    return _mm512_mul_ps(units, _mm512_set1_ps(scales[block]));
+  }
+};
+
 // A row of a weight in steps of kVectors registers; `last` has the first columns of a step, and
 // zeros.
 
@@ -92,9 +122,7 @@ template <typename Number>
 struct FloatRow : FloatColumns {
   static constexpr size_t kVectors = 1;
   static constexpr int64_t kBytes = kWidth * sizeof(Number);
-  struct Step {
-    __m512 of[kVectors];
-  };
+  using Step = StepOf<FloatColumns, kVectors>;
   const Number* at;
 
   ACCEL_AVX512_PART FloatRow(const FewRowsPart& part, size_t n)
@@ -128,9 +156,7 @@ struct RoundedFloatRow : FloatRow<float> {
 struct PairRow : PairColumns {
   static constexpr size_t kVectors = 1;
   static constexpr int64_t kBytes = 64;
-  struct Step {
-    __m512bh of[kVectors];
-  };
+  using Step = StepOf<PairColumns, kVectors>;
   const uint16_t* at;
 
   ACCEL_AVX512_PART PairRow(const FewRowsPart& part, size_t n)
@@ -142,18 +168,12 @@ struct PairRow : PairColumns {
 };
 
 /// Of int8, scaled and rounded to bfloat16.
-struct ScaledFloatRow : FloatColumns {
+struct ScaledFloatRow : FloatColumns, ScaledBytes {
   static constexpr size_t kVectors = 1;
   static constexpr int64_t kBytes = 16;
-  struct Step {
-    __m512 of[kVectors];
-  };
-  const int8_t* at;
-  __m512 scale;
+  using Step = StepOf<FloatColumns, kVectors>;
 
-  ACCEL_AVX512_PART ScaledFloatRow(const FewRowsPart& part, size_t n)
-      : at(static_cast<const int8_t*>(part.rows_of_weight[n])),
-        scale(_mm512_set1_ps(part.scales[n])) {}
+  ACCEL_AVX512_PART ScaledFloatRow(const FewRowsPart& part, size_t n) : ScaledBytes(part, n) {}
   ACCEL_AVX512_PART Step step(int64_t i) const { return last(i, kWidth); }
   ACCEL_AVX512_PART Step last(int64_t i, int64_t count) const {
     const __m128i bytes = _mm_maskz_loadu_epi8(mask_of(count), at + i * kWidth);
@@ -162,18 +182,12 @@ struct ScaledFloatRow : FloatColumns {
 };
 
 /// The same with AVX512_BF16.
-struct ScaledPairRow : PairColumns {
+struct ScaledPairRow : PairColumns, ScaledBytes {
   static constexpr size_t kVectors = 1;
   static constexpr int64_t kBytes = 32;
-  struct Step {
-    __m512bh of[kVectors];
-  };
-  const int8_t* at;
-  __m512 scale;
+  using Step = StepOf<PairColumns, kVectors>;
 
-  ACCEL_AVX512_PART ScaledPairRow(const FewRowsPart& part, size_t n)
-      : at(static_cast<const int8_t*>(part.rows_of_weight[n])),
-        scale(_mm512_set1_ps(part.scales[n])) {}
+  ACCEL_AVX512_PART ScaledPairRow(const FewRowsPart& part, size_t n) : ScaledBytes(part, n) {}
   ACCEL_AVX512_PART Step step(int64_t i) const { return last(i, kWidth); }
   ACCEL_AVX512_PART Step last(int64_t i, int64_t count) const {
     const __m256i bytes = _mm256_maskz_loadu_epi8(long_mask_of(count), at + i * kWidth);
@@ -185,52 +199,39 @@ struct ScaledPairRow : PairColumns {
 
 /// Half a block of 4-bit codes in a step: those of high bits, then those of low bits.
 template <bool kRounds>
-struct CodeRow : FloatColumns {
+struct CodeRow : FloatColumns, ScaledCodes {
   static constexpr size_t kVectors = 2;
   static constexpr int64_t kBytes = 16;
-  struct Step {
-    __m512 of[kVectors];
-  };
-  const uint8_t* at;
-  const float* scales;
-  __m512 units;
+  using Step = StepOf<FloatColumns, kVectors>;
 
-  ACCEL_AVX512_PART CodeRow(const FewRowsCodes& part, size_t n)
-      : at(part.codes[n]), scales(part.scales[n]), units(_mm512_loadu_ps(part.table)) {}
+  ACCEL_AVX512_PART CodeRow(const FewRowsCodes& part, size_t n) : ScaledCodes(part, n) {}
   ACCEL_AVX512_PART Step step(int64_t i) const {
-    const __m512 scaled = _mm512_mul_ps(units, _mm512_set1_ps(scales[i / 2]));
-    const __m512 table = kRounds ? rounded(scaled) : scaled;
+    const __m512 scaled = table(i / 2), numbers = kRounds ? rounded(scaled) : scaled;
     const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at + i * kBytes));
     // A lookup reads the four low bits of an index.
     const __m512i low = _mm512_maskz_cvtepu8_epi32(kAll, bytes);
     const __m512i high = _mm512_maskz_srli_epi32(kAll, low, 4);
-    return {{_mm512_maskz_permutexvar_ps(kAll, high, table),
-             _mm512_maskz_permutexvar_ps(kAll, low, table)}};
+    return {{_mm512_maskz_permutexvar_ps(kAll, high, numbers),
+             _mm512_maskz_permutexvar_ps(kAll, low, numbers)}};
   }
 };
 
 /// A block in a step, rounded to bfloat16, with AVX512_BF16.
-struct CodePairRow : PairColumns {
+struct CodePairRow : PairColumns, ScaledCodes {
   static constexpr size_t kVectors = 2;
   static constexpr int64_t kBytes = 32;
-  struct Step {
-    __m512bh of[kVectors];
-  };
-  const uint8_t* at;
-  const float* scales;
-  __m512 units;
+  using Step = StepOf<PairColumns, kVectors>;
 
-  ACCEL_AVX512_PART CodePairRow(const FewRowsCodes& part, size_t n)
-      : at(part.codes[n]), scales(part.scales[n]), units(_mm512_loadu_ps(part.table)) {}
+  ACCEL_AVX512_PART CodePairRow(const FewRowsCodes& part, size_t n) : ScaledCodes(part, n) {}
   ACCEL_AVX512_PART Step step(int64_t i) const {
-    const __m512 scaled = _mm512_mul_ps(units, _mm512_set1_ps(scales[i]));
+    const __m512 scaled = table(i);
     // Twice, since a lookup reads five bits of an index.
-    const auto table = with_bits_of<__m512i>(_mm512_cvtne2ps_pbh(scaled, scaled));
+    const auto numbers = with_bits_of<__m512i>(_mm512_cvtne2ps_pbh(scaled, scaled));
     const __m256i bytes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at + i * kBytes));
     const __m512i low = _mm512_cvtepu8_epi16(bytes);
     const __m512i high = _mm512_srli_epi16(low, 4);
-    return {{with_bits_of<__m512bh>(_mm512_permutexvar_epi16(high, table)),
-             with_bits_of<__m512bh>(_mm512_permutexvar_epi16(low, table))}};
+    return {{with_bits_of<__m512bh>(_mm512_permutexvar_epi16(high, numbers)),
+             with_bits_of<__m512bh>(_mm512_permutexvar_epi16(low, numbers))}};
   }
 };
 
