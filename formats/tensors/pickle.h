@@ -70,15 +70,20 @@ std::string write_pickle(const Value& value, int protocol = 2);
 /// Whether a pickle may name this class or function.
 using GlobalFilter = std::function<bool(const Value::Global&)>;
 
+/// Replaces a call by the value it stands for.
+using CallReplacer = std::function<Value(Value::Call)>;
+
 struct PickleRules {
   GlobalFilter allowed;
-  int protocol = 2;         ///< the accepted protocol, 2 or 4
-  bool keep_state = false;  ///< keep the state of objects
+  int protocol = 2;           ///< the accepted protocol, 2 or 4
+  bool keep_state = false;    ///< keep the state of objects
+  CallReplacer replace = {};  ///< called for inner calls first; none keeps them
 };
 
 /// Reads one pickle that fills `bytes`; bytes objects are read as strings. The tree's memory is
-/// charged to `budget`. Throws FormatError for unsupported opcodes, globals that are not allowed,
-/// cycles, and when the budget is exceeded.
+/// charged to `budget`; what a call took is given back when an array replaces it. Throws
+/// FormatError for unsupported opcodes, globals that are not allowed, cycles, and when the budget
+/// is exceeded.
 Value read_pickle(ByteSpan bytes, const PickleRules& rules, MemoryBudget& budget);
 /// With a budget from the pickle's size.
 Value read_pickle(ByteSpan bytes, const PickleRules& rules);

@@ -1,5 +1,7 @@
 // First half of pickle reading: a stack machine that builds the graph of nodes.
+#include <array>
 #include <bit>
+#include <map>
 
 #include "core/base/text.h"
 #include "formats/checksum.h"
@@ -10,9 +12,11 @@ namespace accel {
 namespace {
 
 constexpr size_t kMaxStack = 100'000;
-// Memory per value: a node, and an id in a growing vector during reallocation.
-constexpr size_t kNodeBytes = sizeof(PickleNode) + 2 * sizeof(void*);
-constexpr size_t kChildBytes = 3 * sizeof(PickleId);
+// Memory per value: an item of a deque with its share of the deque's own memory, and an id in a
+// growing vector during reallocation.
+template <class T>
+constexpr size_t kDequeBytes = sizeof(T) + (sizeof(T) + 7) / 8;
+constexpr size_t kItemBytes = 3 * sizeof(PickleId);
 
 class PickleReader {
  public:
@@ -26,7 +30,7 @@ class PickleReader {
     if (stack_.size() != 1 || !marks_.empty()) {
       throw FormatError("the pickle ends with unused values");
     }
-    Value out = pickle_tree(nodes_, stack_.back(), budget_);
+    Value out = pickle_tree(graph_, stack_.back(), rules_, budget_);
     budget_.give_back(taken_);
     return out;
   }
@@ -43,17 +47,19 @@ class PickleReader {
   bool step_plain(uint8_t opcode) {
     switch (opcode) {
       case 'N':
-        push(Value::None());
+        push_shared(Value::None(), none_);
         break;
       case 0x88:
-        push(true);
+        push_shared(true, true_);
         break;
       case 0x89:
-        push(false);
+        push_shared(false, false_);
         break;
-      case 'K':
-        push(int64_t{in_.little<uint8_t>()});
+      case 'K': {
+        const auto number = in_.little<uint8_t>();
+        push_shared(int64_t{number}, small_[number]);
         break;
+      }
       case 'M':
         push(int64_t{in_.little<uint16_t>()});
         break;
@@ -67,7 +73,7 @@ class PickleReader {
         push(big_endian_double());
         break;
       case 'X':
-        push(as_text(in_.take(in_.little<uint32_t>())));
+        push_text(in_.take(in_.little<uint32_t>()));
         break;
       default:
         return false;
@@ -78,28 +84,28 @@ class PickleReader {
   bool step_container(uint8_t opcode) {
     switch (opcode) {
       case ']':
-        push(PickleNode::List());
+        push(PickleNode::List{no_items()});
         break;
       case '}':
-        push(PickleNode::Dict());
+        push(PickleNode::Dict{no_items()});
         break;
       case ')':
-        push(PickleNode::Tuple());
+        push_shared(PickleNode::Tuple{0, 0}, empty_tuple_);
         break;
       case '(':
         mark();
         break;
       case 't':
-        push(PickleNode::Tuple(), pop_marked());
+        push_tuple(pop_marked());
         break;
       case 0x85:
-        push(PickleNode::Tuple(), pop(1));
+        push_tuple(pop(1));
         break;
       case 0x86:
-        push(PickleNode::Tuple(), pop(2));
+        push_tuple(pop(2));
         break;
       case 0x87:
-        push(PickleNode::Tuple(), pop(3));
+        push_tuple(pop(3));
         break;
       case 'a':
         append(pop(1));
@@ -126,7 +132,7 @@ class PickleReader {
         break;
       case 'c': {
         const std::string_view module = line();
-        push_global({module, line()});
+        push_global(module, line());
         break;
       }
       case 'R':
@@ -137,7 +143,7 @@ class PickleReader {
         set_state(pop(1)[0]);
         break;
       case 'Q':
-        push(PickleNode::Persistent(), {arguments(pop(1)[0])});
+        push(PickleNode::Persistent{arguments(pop(1)[0])});
         break;
       case 'q':
         remember(in_.little<uint8_t>());
@@ -164,14 +170,14 @@ class PickleReader {
     switch (opcode) {
       case 0x8c:
       case 'C':
-        push(as_text(in_.take(in_.little<uint8_t>())));
+        push_text(in_.take(in_.little<uint8_t>()));
         break;
       case 'B':
-        push(as_text(in_.take(in_.little<uint32_t>())));
+        push_text(in_.take(in_.little<uint32_t>()));
         break;
       case 0x8d:
       case 0x8e:
-        push(as_text(in_.take(in_.little<uint64_t>())));
+        push_text(in_.take(in_.little<uint64_t>()));
         break;
       case 0x93:
         push_named(pop(2));
@@ -203,12 +209,38 @@ class PickleReader {
     taken_ += bytes;
   }
 
+  /// Appends to one of the graph's deques; returns the index.
   template <class T>
-  void push(T data, std::vector<PickleId> children = {}) {
-    charge(kNodeBytes + children.size() * sizeof(PickleId));
-    nodes_.push_back({data, std::move(children)});
-    push_id(static_cast<PickleId>(nodes_.size() - 1));
+  uint32_t add(std::deque<T>& values, T value) {
+    if (values.size() >= PickleGraph::kNoState) throw FormatError("the pickle has too many values");
+    charge(kDequeBytes<T>);
+    values.push_back(std::move(value));
+    return static_cast<uint32_t>(values.size() - 1);
   }
+
+  template <class T>
+  void push(T data) {
+    push_id(add(graph_.nodes, {data}));
+  }
+
+  /// A value that never changes: one node, remembered in `id`, for all its places.
+  template <class T>
+  void push_shared(T data, std::optional<PickleId>& id) {
+    if (!id) id = add(graph_.nodes, {data});
+    push_id(*id);
+  }
+
+  void push_text(ByteSpan bytes) {
+    push(PickleNode::Text{add(graph_.texts, std::string_view(as_text(bytes)))});
+  }
+
+  void push_tuple(const std::vector<PickleId>& members) {
+    const auto first = static_cast<uint32_t>(graph_.members.size());
+    for (const PickleId id : members) add(graph_.members, id);
+    push(PickleNode::Tuple{first, static_cast<uint32_t>(members.size())});
+  }
+
+  uint32_t no_items() { return add(graph_.items, {}); }
 
   void mark() {
     if (marks_.size() >= kMaxStack) throw FormatError("the pickle exceeds the stack limit");
@@ -241,9 +273,9 @@ class PickleReader {
 
   size_t floor() const { return marks_.empty() ? 0 : marks_.back(); }
 
-  PickleNode& top() {
+  const PickleNode& top() const {
     if (stack_.size() == floor()) throw FormatError("the pickle pops from an empty stack");
-    return nodes_[stack_.back()];
+    return graph_.nodes[stack_.back()];
   }
 
   int64_t long_integer() {
@@ -260,31 +292,28 @@ class PickleReader {
     return std::bit_cast<double>(__builtin_bswap64(in_.little<uint64_t>()));
   }
 
-  void add_children(PickleNode& target, const std::vector<PickleId>& items) {
-    charge(items.size() * kChildBytes);
-    target.children.insert(target.children.end(), items.begin(), items.end());
+  void add_items(uint32_t index, const std::vector<PickleId>& added) {
+    std::vector<PickleId>& items = graph_.items[index];
+    charge(added.size() * kItemBytes);
+    items.insert(items.end(), added.begin(), added.end());
   }
 
   void append(const std::vector<PickleId>& items) {
-    PickleNode& target = top();
-    if (!target.as<PickleNode::List>())
-      throw FormatError("the pickle appends to a value that is not a list");
-    add_children(target, items);
+    const auto* list = top().as<PickleNode::List>();
+    if (!list) throw FormatError("the pickle appends to a value that is not a list");
+    add_items(list->index, items);
   }
 
   void set_items(const std::vector<PickleId>& items) {
-    PickleNode& target = top();
-    if (!target.as<PickleNode::Dict>())
-      throw FormatError("the pickle sets items of a value that is not a dict");
+    const auto* dict = top().as<PickleNode::Dict>();
+    if (!dict) throw FormatError("the pickle sets items of a value that is not a dict");
     if (items.size() % 2 != 0) throw FormatError("the pickle has a key without a value");
-    add_children(target, items);
+    add_items(dict->index, items);
   }
 
   void set_state(PickleId state) {
-    PickleNode& target = top();
-    if (!rules_.keep_state || !target.as<PickleNode::Call>()) return;
-    target.children.resize(2);
-    add_children(target, {state});
+    const auto* call = top().as<PickleNode::Call>();
+    if (rules_.keep_state && call) graph_.members[call->first + 2] = state;
   }
 
   std::string_view line() {
@@ -294,27 +323,36 @@ class PickleReader {
     return as_text({first, length});
   }
 
-  void push_global(PickleNode::Global global) {
-    const Value::Global named = {std::string(global.module), std::string(global.name)};
-    if (!rules_.allowed(named)) {
-      throw FormatError(text("the pickle names '{}.{}', which is not an allowed class",
-                             named.module, named.name));
+  void push_global(std::string_view module, std::string_view name) {
+    const auto [found, added] = globals_.try_emplace({module, name});
+    if (added) {
+      const Value::Global named = {std::string(module), std::string(name)};
+      if (!rules_.allowed(named)) {
+        throw FormatError(text("the pickle names '{}.{}', which is not an allowed class",
+                               named.module, named.name));
+      }
+      charge(sizeof *found + 4 * sizeof(void*));
+      const PickleNode::Global node = {add(graph_.texts, module)};
+      add(graph_.texts, name);
+      found->second = add(graph_.nodes, {node});
     }
-    push(global);
+    push_id(found->second);
   }
 
   void push_named(const std::vector<PickleId>& taken) {
-    const auto* module = nodes_[taken[0]].as<std::string_view>();
-    const auto* name = nodes_[taken[1]].as<std::string_view>();
+    const auto* module = node(taken[0]).as<PickleNode::Text>();
+    const auto* name = node(taken[1]).as<PickleNode::Text>();
     if (!module || !name) {
       throw FormatError("the pickle names a class by a value that is not a string");
     }
-    push_global({*module, *name});
+    push_global(graph_.texts[module->index], graph_.texts[name->index]);
   }
+
+  const PickleNode& node(PickleId id) const { return graph_.nodes[id]; }
 
   /// The node, which must be a tuple.
   PickleId arguments(PickleId id) const {
-    if (!nodes_[id].as<PickleNode::Tuple>()) {
+    if (!node(id).as<PickleNode::Tuple>()) {
       throw FormatError("the pickle has arguments that are not a tuple");
     }
     return id;
@@ -322,25 +360,26 @@ class PickleReader {
 
   void call(const std::vector<PickleId>& taken) {
     const PickleId tuple = arguments(taken[1]);
-    const auto* callable = nodes_[taken[0]].as<PickleNode::Global>();
+    const auto* callable = node(taken[0]).as<PickleNode::Global>();
     if (!callable) throw FormatError("the pickle calls a value that is not a class");
-    if (callable->module != "collections" || callable->name != "OrderedDict") {
-      return push(PickleNode::Call(), {taken[0], tuple});
+    if (graph_.texts[callable->module] != "collections" ||
+        graph_.texts[callable->module + 1] != "OrderedDict") {
+      const uint32_t first = add(graph_.members, taken[0]);
+      add(graph_.members, tuple);
+      add(graph_.members, PickleGraph::kNoState);
+      return push(PickleNode::Call{first});
     }
-    if (!nodes_[tuple].children.empty()) {
+    if (node(tuple).as<PickleNode::Tuple>()->count != 0) {
       throw FormatError("the pickle builds an OrderedDict from arguments");
     }
-    push(PickleNode::Dict());
+    push(PickleNode::Dict{no_items()});
   }
 
   void remember(uint32_t slot) {
     // pickle numbers slots in order; a jump ahead could allocate gigabytes.
     if (slot > memo_.size()) throw FormatError("the pickle's memo skips ahead");
     top();
-    if (slot == memo_.size()) {
-      charge(kChildBytes);
-      memo_.push_back(0);
-    }
+    if (slot == memo_.size()) add(memo_, PickleId{0});
     memo_[slot] = stack_.back();
   }
 
@@ -353,10 +392,13 @@ class PickleReader {
   const PickleRules& rules_;
   MemoryBudget& budget_;
   size_t taken_ = 0;  ///< charged for the graph, which is temporary
-  PickleNodes nodes_;
+  PickleGraph graph_;
+  std::optional<PickleId> none_, true_, false_, empty_tuple_;
+  std::array<std::optional<PickleId>, 256> small_;  ///< of integers
+  std::map<std::pair<std::string_view, std::string_view>, PickleId> globals_;
   std::vector<PickleId> stack_;
   std::vector<size_t> marks_;
-  std::vector<PickleId> memo_;
+  std::deque<PickleId> memo_;
   bool done_ = false;
 };
 

@@ -1,4 +1,5 @@
 // Writer of pickle.h.
+#include <algorithm>
 #include <bit>
 #include <limits>
 #include <stdexcept>
@@ -60,21 +61,31 @@ class PickleWriter {
     out_ += text;
   }
 
+  /// Adds items to a list or dict in Python's batches, which keep a reader's stack small.
+  template <class T, class Put>
+  void put_batches(const std::vector<T>& items, char opcode, Put put_item) {
+    constexpr size_t kBatch = 1000;
+    size_t i = 0;
+    do {
+      out_ += '(';
+      for (const size_t end = std::min(items.size(), i + kBatch); i < end; ++i) put_item(items[i]);
+      out_ += opcode;
+    } while (i < items.size());
+  }
+
   void put_data(const Value::List& list) {
-    out_ += "](";
-    put_all(list.items);
-    out_ += 'e';
+    out_ += ']';
+    put_batches(list.items, 'e', [this](const Value& item) { put(item); });
   }
 
   void put_data(const Value::Tuple& tuple) { put_tuple(tuple.items); }
 
   void put_data(const Value::Dict& dict) {
-    out_ += "}(";
-    for (const auto& [key, value] : dict.items) {
-      put(key);
-      put(value);
-    }
-    out_ += 'u';
+    out_ += '}';
+    put_batches(dict.items, 'u', [this](const std::pair<Value, Value>& item) {
+      put(item.first);
+      put(item.second);
+    });
   }
 
   void put_data(const Value::Global& global) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <functional>
 #include <optional>
 
 #include "core/base/text.h"
@@ -173,14 +174,20 @@ Array gather(DType type, const View& view, ByteSpan storage) {
   return out;
 }
 
+/// The storage of a key, if it is there.
+using StorageFinder = std::function<std::optional<TorchStorage>(const std::string& key)>;
+
 /// Replaces the calls that rebuild tensors by arrays.
 class TensorReader {
  public:
   /// `file_bytes` is the size of the file.
-  TensorReader(const TorchStorages& storages, size_t file_bytes, MemoryBudget& budget,
-               bool unaligned)
-      : storages_(storages), budget_(budget), unaligned_(unaligned), may_copy_(file_bytes) {}
+  TensorReader(StorageFinder storages, size_t file_bytes, MemoryBudget& budget, bool unaligned)
+      : storages_(std::move(storages)),
+        budget_(budget),
+        unaligned_(unaligned),
+        may_copy_(file_bytes) {}
 
+  /// Replaces the calls in a tree.
   Value replace(Value value) {
     if (auto* list = std::get_if<Value::List>(&value.data)) {
       replace_all(list->items);
@@ -189,18 +196,13 @@ class TensorReader {
     } else if (auto* dict = std::get_if<Value::Dict>(&value.data)) {
       for (auto& item : dict->items) item.second = replace(std::move(item.second));
     } else if (auto* call = std::get_if<Value::Call>(&value.data)) {
+      replace_all(call->arguments);
       return object(std::move(*call));
-    } else if (value.as<Value::Persistent>()) {
-      throw FormatError("a storage appears outside a tensor");
     }
     return value;
   }
 
- private:
-  void replace_all(std::vector<Value>& values) {
-    for (Value& value : values) value = replace(std::move(value));
-  }
-
+  /// Replaces a call with replaced arguments.
   Value object(Value::Call call) {
     const std::string name = full_name(call.callable);
     if (name == "torch._utils._rebuild_tensor_v2" && call.arguments.size() >= 6) {
@@ -210,7 +212,7 @@ class TensorReader {
       return tensor(call.arguments, call.arguments[6].as<Value::Global>());
     }
     if (name == "torch._utils._rebuild_parameter" && !call.arguments.empty()) {
-      return replace(std::move(call.arguments[0]));
+      return std::move(call.arguments[0]);
     }
     // A tensor with attributes: its function, class, arguments and state.
     if (name == "torch._tensor._rebuild_from_type_v2" && call.arguments.size() == 4) {
@@ -220,12 +222,16 @@ class TensorReader {
     }
     if (name.starts_with("torch._")) throw FormatError("a tensor lacks arguments");
     if (name == "torch.Size" && call.arguments.size() == 1) return std::move(call.arguments[0]);
-    replace_all(call.arguments);
     return call;
   }
 
+ private:
+  void replace_all(std::vector<Value>& values) {
+    for (Value& value : values) value = replace(std::move(value));
+  }
+
   /// The element type and the bytes of the storage with a persistent id.
-  std::pair<DType, const TorchStorage*> storage(const Value& id, const Value::Global* dtype) const {
+  std::pair<DType, TorchStorage> storage(const Value& id, const Value::Global* dtype) const {
     const auto* persistent = id.as<Value::Persistent>();
     if (!persistent || persistent->id.size() != 5 ||
         text_of(persistent->id[0], "a storage's kind") != "storage") {
@@ -233,10 +239,8 @@ class TensorReader {
     }
     const auto* kind = persistent->id[1].as<Value::Global>();
     const std::string& key = text_of(persistent->id[2], "a storage's key");
-    const auto found = storages_.find(key);
-    if (found == storages_.end()) {
-      throw FormatError(text("storage '{}' is missing", key));
-    }
+    std::optional<TorchStorage> storage = storages_(key);
+    if (!storage) throw FormatError(text("storage '{}' is missing", key));
     const bool untyped = kind && full_name(*kind) == full_name(kUntyped);
     if (!kind || untyped != (dtype != nullptr)) throw FormatError("a storage has no type");
     const auto type = std::find_if(kTorchTypes.begin(), kTorchTypes.end(), [&](const TorchType& t) {
@@ -247,17 +251,16 @@ class TensorReader {
     }
     const int64_t claimed = size_in(persistent->id[4]);
     const auto bytes = claimed_bytes(untyped ? DType::kU8 : type->type, {claimed});
-    const TorchStorage& storage = found->second;
-    if (bytes != storage.bytes.size()) {
+    if (bytes != storage->bytes.size()) {
       throw FormatError(
-          text("storage '{}' claims {} elements in {} bytes", key, claimed, storage.bytes.size()));
+          text("storage '{}' claims {} elements in {} bytes", key, claimed, storage->bytes.size()));
     }
-    return {type->type, &storage};
+    return {type->type, *std::move(storage)};
   }
 
   Array tensor(const std::vector<Value>& arguments, const Value::Global* dtype) {
     const auto [type, whole] = storage(arguments[0], dtype);
-    const ByteSpan data = whole->bytes;
+    const ByteSpan data = whole.bytes;
     View view = {size_in(arguments[1]), sizes_in(arguments[2]), sizes_in(arguments[3])};
     if (view.sizes.size() != view.strides.size()) throw FormatError("a tensor lacks strides");
     const auto elements = static_cast<int64_t>(data.size() / size_of(type));
@@ -269,26 +272,32 @@ class TensorReader {
     }
     const std::byte* first = data.data() + static_cast<size_t>(view.offset) * size_of(type);
     const bool aligned = unaligned_ || reinterpret_cast<uintptr_t>(first) % size_of(type) == 0;
-    if (aligned && view.contiguous()) {
-      return {type, std::move(view.sizes), first, whole->owner};
-    }
+    budget_.take(view.sizes.size() * sizeof(view.sizes[0]));
+    if (aligned && view.contiguous()) return {type, std::move(view.sizes), first, whole.owner};
     if (*bytes > may_copy_) throw FormatError("the tensors take more memory than the file");
     may_copy_ -= *bytes;
     budget_.take(*bytes);
     return gather(type, view, data);
   }
 
-  const TorchStorages& storages_;
+  StorageFinder storages_;
   MemoryBudget& budget_;
   bool unaligned_;
   size_t may_copy_;  ///< bytes; bounds the copies of overlapping views
 };
 
-/// Memory that values of a file may take: a tensor of a few elements takes 300 bytes of a file, and
-/// 2 KiB once it is parsed.
-size_t parsed_bytes(size_t file_bytes) {
-  constexpr size_t kPerByte = 16, kMostDense = size_t{64} << 20;
-  return file_bytes + kPerByte * std::min(file_bytes, kMostDense);
+/// `value` after its calls are replaced.
+void check_no_storages(const Value& value) {
+  const auto check_all = [](const std::vector<Value>& values) {
+    std::for_each(values.begin(), values.end(), check_no_storages);
+  };
+  if (value.as<Value::Persistent>()) throw FormatError("a storage appears outside a tensor");
+  if (const auto* list = value.as<Value::List>()) check_all(list->items);
+  if (const auto* tuple = value.as<Value::Tuple>()) check_all(tuple->items);
+  if (const auto* call = value.as<Value::Call>()) check_all(call->arguments);
+  if (const auto* dict = value.as<Value::Dict>()) {
+    for (const auto& item : dict->items) check_no_storages(item.second);
+  }
 }
 
 ByteSpan record(const ZipReader& zip, const std::string& name) {
@@ -331,13 +340,17 @@ Value read_archive(const SharedBytes& file, MemoryBudget& budget, bool unaligned
   if (order != zip.entries().end() && as_text(order->second) != "little") {
     throw FormatError("the archive is not little-endian");
   }
-  Value value = read_pickle(pickle, {allowed}, budget);
-  TorchStorages storages;
-  const std::string data = folder + "/data/";
-  for (const auto& [name, bytes] : zip.entries()) {
-    if (name.starts_with(data)) storages[name.substr(data.size())] = {bytes, file.owner};
-  }
-  return TensorReader(storages, file.view.size(), budget, unaligned).replace(std::move(value));
+  const auto storage = [&](const std::string& key) -> std::optional<TorchStorage> {
+    const auto found = zip.entries().find(folder + "/data/" + key);
+    if (found == zip.entries().end()) return std::nullopt;
+    return TorchStorage{found->second, file.owner};
+  };
+  TensorReader tensors(storage, file.view.size(), budget, unaligned);
+  PickleRules rules{allowed};
+  rules.replace = [&](Value::Call call) { return tensors.object(std::move(call)); };
+  Value value = read_pickle(pickle, rules, budget);
+  check_no_storages(value);
+  return value;
 }
 
 }  // namespace
@@ -352,14 +365,21 @@ void check_torch_file(const SharedBytes& file) {
 }
 
 Value read_torch_file(const SharedBytes& file, const GlobalFilter& also) {
-  MemoryBudget budget(parsed_bytes(file.view.size()), "the pickle");
+  MemoryBudget budget(file.view.size(), "the pickle");
   const auto allowed = [&](const Value::Global& global) {
     return known_global(global) || (also && also(global));
   };
   if (!is_legacy_torch_file(file.view)) return read_archive(file, budget, false, allowed);
   LegacyTorchFile legacy = read_legacy_torch_file(file.view, allowed, budget);
-  return TensorReader(legacy.storages, file.view.size(), budget, false)
-      .replace(std::move(legacy.value));
+  const auto storage = [&](const std::string& key) -> std::optional<TorchStorage> {
+    const auto found = legacy.storages.find(key);
+    if (found == legacy.storages.end()) return std::nullopt;
+    return found->second;
+  };
+  Value value =
+      TensorReader(storage, file.view.size(), budget, false).replace(std::move(legacy.value));
+  check_no_storages(value);
+  return value;
 }
 
 }  // namespace accel

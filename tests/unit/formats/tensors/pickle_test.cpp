@@ -246,12 +246,21 @@ std::string repeated(const std::string& part, size_t times) {
   return out;
 }
 
+TEST(PickleTest, LongListsAndDictsAreWrittenInBatches) {
+  const Value::List list{std::vector<Value>(1001)};
+  EXPECT_EQ(write_pickle(list), "\x80\x02](" + repeated("N", 1000) + "e(Ne.");
+  const Value::Dict dict{std::vector<std::pair<Value, Value>>(2000)};
+  EXPECT_EQ(write_pickle(dict),
+            "\x80\x02}(" + repeated("NN", 1000) + "u(" + repeated("NN", 1000) + "u.");
+}
+
 TEST(PickleTest, BytesThatGrowManifoldInMemoryAreRefused) {
   constexpr size_t kTimes = 1 << 20;
   expect_refused({
-      {"]" + repeated("Na", kTimes) + "s.", kTooMuch},
+      {"]" + repeated("Na", kTimes) + ".", kTooMuch},
+      {"]" + repeated("Na", 4 * kTimes) + "s.", kTooMuch},
       {"}" + repeated("NNs", kTimes) + ".", kTooMuch},
-      {"N" + std::string(kTimes, '\x85') + ".", kTooMuch},
+      {"N" + std::string(4 * kTimes, '\x85') + ".", kTooMuch},
       // A list of 50,000 values, forty times in another.
       {"](" + repeated("N", 50'000) + "eq\0("s + repeated("h\0"s, 40) + "t\x86.", kTooMuch},
       // A string of 1 MiB, sixty times.
