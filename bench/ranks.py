@@ -17,11 +17,13 @@ for it meanwhile it shows, and else it is hidden behind the backward pass. Waiti
 not begun it yet is counted by itself.
 """
 
+import gzip
 import json
 import os
 import random
 import re
 import statistics
+import struct
 import subprocess
 import sys
 import time
@@ -36,15 +38,19 @@ STARTS = 2  # of each kind in a round
 WORKS = {
     "char-gpt": ("{type: gpt, num_layers: 4, num_heads: 4, hidden_size: 128}", {"layers": 4, "heads": 4, "width": 128}, "text", 32, 11, 1e-3),
     "lenet": ("{type: lenet}", {"image": [1, 28, 28], "classes": 10}, "images", 128, 13, 1e-3),
-    "resnet18": ("{type: resnet, depth: 18, stem: imagenet}", {"depth": 18, "stem": "imagenet", "channels": 1, "classes": 10}, "images",
-                 32, 9, 1e-6),
+    "resnet18": ("{type: resnet, depth: 18, stem: imagenet}", {"depth": 18, "stem": "imagenet", "channels": 1, "classes": 10},
+                 "large images", 32, 9, 1e-6),
+    "resnet18-28": ("{type: resnet, depth: 18, stem: imagenet}", {"depth": 18, "stem": "imagenet", "channels": 1, "classes": 10},
+                    "images", 32, 9, 1e-6),
 }
 CONTEXT = 128
 WINDOWS = 512
+LARGE_IMAGES = (512, 64, 64)  # numbers, as wide and high as the steps of suite.py have them
 CHARACTERS = [chr(ord("0") + i) for i in range(65)]
 DATA = {
     "text": f"{{type: text, path: input.txt, max_seq_len: {CONTEXT}, stride: 1, head: {WINDOWS}}}",
     "images": f"{{type: idx, images: {INTEROP}/data/images.idx.gz, labels: {INTEROP}/data/labels.idx.gz}}",
+    "large images": "{type: idx, images: images.idx.gz, labels: labels.idx.gz}",
 }
 
 RECIPE = """
@@ -62,7 +68,7 @@ log: {every: 1 steps}
 
 # argv: shared, sharded (by FSDP2), apart or reduce; the work as JSON; where the results go.
 SCRIPT = '''
-import json, sys, time
+import gzip, json, sys, time
 import torch
 import torch.distributed.fsdp
 from accelerate import Accelerator
@@ -72,6 +78,12 @@ import make_golden_losses as golden
 import models, ranks
 
 mode, work, path = sys.argv[1], json.loads(sys.argv[2]), sys.argv[3]
+
+def large_images():
+    images, labels = (bytearray(gzip.open(name).read()) for name in ("images.idx.gz", "labels.idx.gz"))
+    pixels = torch.frombuffer(images, dtype=torch.uint8, offset=16).view(-1, 1, *work["side"])
+    return TensorDataset(pixels.float().div(255), torch.frombuffer(labels, dtype=torch.uint8, offset=8).long())
+
 torch.set_num_threads(1)
 accelerator = Accelerator(cpu=True, dataloader_config=DataLoaderConfiguration(use_seedable_sampler=True, data_seed=42))
 set_seed(42)
@@ -83,7 +95,7 @@ if work["data"] == "text":
     data = TensorDataset(windows[:, :-1].contiguous(), windows[:, 1:].contiguous())
     model = models.Gpt(len(ids), work["context"], **work["options"])
 else:
-    data = golden.image_data()
+    data = golden.image_data() if work["data"] == "images" else large_images()
     model = (models.ResNet if "depth" in work["options"] else models.LeNet)(**work["options"])
 if mode == "sharded":
     mesh = torch.distributed.device_mesh.init_device_mesh("cpu", (2,))
@@ -145,6 +157,11 @@ class Bench:
         (folder / "script.py").write_text(SCRIPT)
         random.seed(0)
         (folder / "input.txt").write_text("".join(CHARACTERS + random.choices(CHARACTERS, k=20000)))
+        count, height, width = LARGE_IMAGES
+        for name, sizes, data in (("images", LARGE_IMAGES, random.randbytes(count * height * width)),
+                                  ("labels", LARGE_IMAGES[:1], bytes(random.choices(range(10), k=count)))):
+            header = struct.pack(f">BBBB{len(sizes)}I", 0, 0, 8, len(sizes), *sizes)
+            (folder / f"{name}.idx.gz").write_bytes(gzip.compress(header + data, mtime=0))
 
     def start(self, command):
         return subprocess.Popen([str(word) for word in command], cwd=self.folder, env=ENVIRONMENT, text=True,
@@ -190,7 +207,8 @@ class Bench:
     def result_of(self, work, mode, launcher=torchrun):
         _, options, data, batch, steps, lr = work
         words = {"options": options, "data": data, "batch": batch, "steps": steps, "lr": lr, "context": CONTEXT,
-                 "windows": WINDOWS}
+                 "windows": WINDOWS,
+                 "side": LARGE_IMAGES[1:]}
         self.finish(self.start([*launcher(self.python), "script.py", mode, json.dumps(words), "result.json"]))
         return json.loads((self.folder / "result.json").read_text())
 

@@ -9,6 +9,7 @@ namespace accel {
 namespace {
 
 constexpr int64_t kFirstBucketBytes = 1 << 20;
+constexpr int64_t kFlatAlignment = 64;  // bytes
 
 }  // namespace
 
@@ -17,8 +18,21 @@ Bucket::Bucket(std::vector<Parameter> parameters) : parameters_(std::move(parame
     offsets_.push_back(elements_);
     elements_ += item.local.numel();
   }
-  flat_ = at::zeros({elements_ + static_cast<int64_t>(parameters_.size())},
-                    parameters_.front().local.options().requires_grad(false));
+}
+
+int64_t Bucket::bytes() const {
+  const auto flags = static_cast<int64_t>(parameters_.size());
+  return (elements_ + flags) * static_cast<int64_t>(parameters_.front().local.element_size());
+}
+
+void Bucket::make_flat() {
+  const at::Tensor& like = parameters_.front().local;
+  flat_ = at::zeros({bytes() / static_cast<int64_t>(like.element_size())},
+                    like.options().requires_grad(false));
+}
+
+void Bucket::set_flat(const at::Tensor& memory) {
+  flat_ = memory.view(parameters_.front().local.scalar_type());
 }
 
 at::Tensor Bucket::slice(size_t i, const at::Tensor& flat) const {
@@ -51,7 +65,30 @@ std::vector<at::Tensor> Bucket::get(const at::Tensor& flat) const {
   return found;
 }
 
-std::vector<Bucket> make_buckets(const std::vector<Parameter>& parameters, int64_t bucket_bytes) {
+namespace {
+
+void make_flats(std::vector<Bucket>& buckets, const MakeZeros& make_zeros) {
+  if (!make_zeros || buckets.empty() || !buckets.front().parameter(0).local.is_cpu()) {
+    for (Bucket& bucket : buckets) bucket.make_flat();
+    return;
+  }
+  const auto aligned = [](int64_t bytes) {
+    return (bytes + kFlatAlignment - 1) / kFlatAlignment * kFlatAlignment;
+  };
+  int64_t bytes = 0;
+  for (const Bucket& bucket : buckets) bytes += aligned(bucket.bytes());
+  const at::Tensor memory = make_zeros(bytes);
+  int64_t next = 0;
+  for (Bucket& bucket : buckets) {
+    bucket.set_flat(memory.narrow(0, next, bucket.bytes()));
+    next += aligned(bucket.bytes());
+  }
+}
+
+}  // namespace
+
+std::vector<Bucket> make_buckets(const std::vector<Parameter>& parameters, int64_t bucket_bytes,
+                                 const MakeZeros& make_zeros) {
   std::vector<Bucket> buckets;
   std::vector<Parameter> open;
   int64_t bytes = 0;
@@ -70,6 +107,7 @@ std::vector<Bucket> make_buckets(const std::vector<Parameter>& parameters, int64
     bytes += more;
   }
   close();
+  make_flats(buckets, make_zeros);
   return buckets;
 }
 

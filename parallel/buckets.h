@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "core/api/batch.h"
@@ -13,6 +14,12 @@ namespace accel {
 class Bucket {
  public:
   explicit Bucket(std::vector<Parameter> parameters);
+
+  /// Bytes of the buffer.
+  int64_t bytes() const;
+  /// Sets the buffer: zeros on the device of the parameters, or in `memory`, zeros of bytes().
+  void make_flat();
+  void set_flat(const at::Tensor& memory);
 
   size_t size() const { return parameters_.size(); }
   const Parameter& parameter(size_t i) const { return parameters_[i]; }
@@ -35,8 +42,13 @@ class Bucket {
   at::Tensor flat_;
 };
 
+/// Makes zeros: [bytes], kByte, on the CPU.
+using MakeZeros = std::function<at::Tensor(int64_t bytes)>;
+
 /// Parameters in reverse order, as backward reaches them; a small first bucket, so that the
-/// all-reduce starts early. Parameters of a bucket have one type.
-std::vector<Bucket> make_buckets(const std::vector<Parameter>& parameters, int64_t bucket_bytes);
+/// all-reduce starts early. Parameters of a bucket have one type. The buffers of parameters on the
+/// CPU lie in one memory of `make_zeros`, if that is given.
+std::vector<Bucket> make_buckets(const std::vector<Parameter>& parameters, int64_t bucket_bytes,
+                                 const MakeZeros& make_zeros = {});
 
 }  // namespace accel

@@ -95,6 +95,16 @@ class C10dGroup final : public Communicator {
     });
   }
 
+  at::Tensor shared_zeros(int64_t bytes, const char* purpose) override {
+    if (!host_->supportsTensorAlloc(0)) return Communicator::shared_zeros(bytes, purpose);
+    at::Tensor zeros;
+    begin(purpose, [&]() -> WorkPtr {
+      zeros = host_->allocateTensor(bytes);
+      return {};
+    });
+    return zeros;
+  }
+
   void broadcast(at::Tensor tensor, int64_t root, const char* purpose) override {
     begin(purpose, [&] {
       std::vector<at::Tensor> tensors = {tensor};

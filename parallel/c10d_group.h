@@ -61,9 +61,10 @@ struct SharedMemoryAttempt {
 /// Connects the ranks by memory that they share, after a rendezvous in the store. Throws what the
 /// store throws.
 ///
-/// A rank copies its tensor to memory of its own when a collective starts, and reads those of the
-/// others when it waits for the result; no collective has a thread. Sums have
-/// the bits of Gloo's. Collectives throw LostPeer when a rank has ended or left.
+/// A rank copies its tensor to memory of its own when a collective starts, unless the tensor lies
+/// in shared_zeros(), and reads those of the others when it waits for the result; no collective has
+/// a thread. Sums have the bits of Gloo's. Collectives throw LostPeer when a rank has ended or
+/// left.
 SharedMemoryAttempt make_shared_memory_backend(const StorePtr& store, const GroupOptions& options);
 
 /// Connects the ranks by rendezvous in the store: `cpu_backend` for CPU tensors, `device_backend`

@@ -43,6 +43,10 @@ class CheckedGroup final : public Communicator {
     check(describe(name_of(op), purpose, tensor));
     return group_->start_all_reduce(std::move(tensor), op, purpose);
   }
+  at::Tensor shared_zeros(int64_t bytes, const char* purpose) override {
+    check(describe(text("{} bytes", bytes), purpose, {}));
+    return group_->shared_zeros(bytes, purpose);
+  }
   std::unique_ptr<Pending> start_all_gather(at::Tensor out, const at::Tensor& in,
                                             const char* purpose) override {
     check(describe("gather", purpose, in));

@@ -1,5 +1,7 @@
 #include "parallel/communicator.h"
 
+#include <ATen/ops/zeros.h>
+
 #include <algorithm>
 #include <stdexcept>
 
@@ -32,6 +34,10 @@ std::unique_ptr<Pending> completed_copy(const at::Tensor& all, int64_t ranks) {
 }
 
 }  // namespace
+
+at::Tensor Communicator::shared_zeros(int64_t bytes, const char* /*purpose*/) {
+  return at::zeros({bytes}, at::kByte);
+}
 
 at::Tensor Communicator::all_gather(const at::Tensor& tensor, const char* purpose) {
   std::vector<int64_t> shape = {world_};

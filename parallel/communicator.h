@@ -59,6 +59,9 @@ class Communicator : public PointToPoint {
   /// Reduces `tensor` over all ranks in place, to the same bits on each.
   virtual std::unique_ptr<Pending> start_all_reduce(at::Tensor tensor, ReduceOp op,
                                                     const char* purpose) = 0;
+  /// Zeros for tensors that are all-reduced in every step: [bytes], kByte, on the CPU. Ranks that
+  /// share memory reduce them there, without copies.
+  virtual at::Tensor shared_zeros(int64_t bytes, const char* purpose);
   /// Concatenates the tensors of all ranks, by rank, along dimension 0 of `out`, which has `world`
   /// times the elements of `in`.
   virtual std::unique_ptr<Pending> start_all_gather(at::Tensor out, const at::Tensor& in,

@@ -30,7 +30,12 @@ class Ddp final : public Strategy {
  public:
   Ddp(const StrategyContext& context, const DdpOptions& options)
       : context_(context), options_(options) {
-    for (Bucket& bucket : make_buckets(context.parameters, options.bucket_bytes)) {
+    const bool reduces_buckets = !options.power_sgd && !options.comm_dtype;
+    const MakeZeros shared = [&](int64_t bytes) {
+      return context.group->shared_zeros(bytes, "memory of gradients");
+    };
+    for (Bucket& bucket : make_buckets(context.parameters, options.bucket_bytes,
+                                       reduces_buckets ? shared : MakeZeros())) {
       buckets_.emplace_back(std::move(bucket));
     }
     for (size_t b = 0; options.power_sgd && b < buckets_.size(); ++b) {

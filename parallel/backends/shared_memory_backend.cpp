@@ -19,20 +19,23 @@
 #include <vector>
 
 #include "core/base/text.h"
+#include "parallel/backends/in_progress.h"
 #include "parallel/backends/ring_reduction.h"
+#include "parallel/backends/shared_buffer.h"
 #include "parallel/c10d_group.h"
-#include "parallel/shared_memory/block_exchange.h"
 
 namespace accel {
 namespace {
 
 using WorkPtr = c10::intrusive_ptr<c10d::Work>;
-using Bytes = std::span<std::byte>;
 
 /// Larger copies are shared by the threads of the rank.
 constexpr int64_t kCopyGrain = int64_t{1} << 20;
 /// An all-reduce of more bytes by more than two ranks is a reduce-scatter and an all-gather.
 constexpr size_t kOnePhase = size_t{32} << 10;
+/// Tensors of more bytes in shared buffers are reduced there: copies of smaller ones cost less than
+/// another wait.
+constexpr size_t kInPlace = size_t{256} << 10;
 
 Bytes bytes_of(const at::Tensor& tensor) {
   return {static_cast<std::byte*>(tensor.mutable_data_ptr()), tensor.nbytes()};
@@ -44,77 +47,6 @@ void copy(std::byte* to, Bytes from) {
                      std::memcpy(to + begin, from.data() + begin, static_cast<size_t>(end - begin));
                    });
 }
-
-/// A collective whose part of this rank is published.
-class InProgress : public c10d::Work {
- public:
-  InProgress(std::shared_ptr<BlockExchange> exchange, const char* name)
-      : exchange_(std::move(exchange)), name_(name) {}
-
-  /// Waits for the other ranks and completes the result.
-  bool wait(std::chrono::milliseconds /*timeout*/) override {
-    while (!done_) proceed();
-    return true;
-  }
-  bool isCompleted() override { return done_; }
-  bool isSuccess() const override { return done_; }
-
-  /// Does what needs no wait, which frees memory of the other ranks early.
-  void progress() {
-    while (!done_ && is_ready()) proceed();
-  }
-
- protected:
-  virtual bool is_ready() const = 0;
-  /// Does the next phase. True when it was the last one.
-  virtual bool advance() = 0;
-
-  BlockExchange& exchange() const { return *exchange_; }
-  int64_t rank() const { return exchange_->rank(); }
-  int64_t world() const { return exchange_->world(); }
-
-  bool all_have(uint64_t number) const {
-    for (int64_t r = 0; r < world(); ++r) {
-      if (!exchange_->has(r, BlockExchange::kToAll, number)) return false;
-    }
-    return true;
-  }
-
-  /// The block of `bytes` that a rank has published for all.
-  Bytes await(int64_t from, uint64_t number, size_t bytes, int64_t lane = BlockExchange::kToAll) {
-    const Bytes found = exchange_->await(from, lane, number);
-    if (found.size() != bytes) {
-      throw std::runtime_error(text("rank {} has {} bytes, and not {}", from, found.size(), bytes));
-    }
-    return found;
-  }
-
-  /// The `part`-th range of elements of the blocks of all ranks, by rank.
-  std::vector<at::Tensor> await_all(uint64_t number, const at::Tensor& like, int64_t start,
-                                    int64_t size, size_t bytes) {
-    std::vector<at::Tensor> parts;
-    for (int64_t r = 0; r < world(); ++r) {
-      std::byte* data = await(r, number, bytes).data();
-      parts.push_back(at::from_blob(data + start * static_cast<int64_t>(like.element_size()),
-                                    {size}, like.options().requires_grad(false)));
-    }
-    return parts;
-  }
-
-  void release_all(uint64_t number) {
-    for (int64_t r = 0; r < world(); ++r) exchange_->release(r, BlockExchange::kToAll, number);
-  }
-
- private:
-  void proceed() {
-    RECORD_FUNCTION(name_, {});
-    done_ = advance();
-  }
-
-  std::shared_ptr<BlockExchange> exchange_;
-  const char* name_;
-  bool done_ = false;
-};
 
 class AllReduce final : public InProgress {
  public:
@@ -129,6 +61,7 @@ class AllReduce final : public InProgress {
 
  protected:
   bool is_ready() const override { return all_have(reduced_ ? number_ + 1 : number_); }
+  bool is_last_phase() const override { return reduced_ || !divided_; }
 
   bool advance() override {
     if (!divided_) {
@@ -315,10 +248,26 @@ class SharedMemoryBackend final : public c10d::Backend {
 
   const std::string getBackendName() const override { return "shared_memory"; }
 
+  bool supportsTensorAlloc(c10::DeviceIndex /*device*/) override { return true; }
+
+  /// A collective: zeros, 1-d, kByte, which allreduce() of large parts reduces in place.
+  at::Tensor allocateTensor(long size, at::TensorOptions /*options*/) override {
+    const auto buffer =
+        std::make_shared<SharedBuffer>(*exchange_, next(2), static_cast<size_t>(size));
+    std::erase_if(buffers_, [](const auto& weak) { return weak.expired(); });
+    buffers_.push_back(buffer);
+    return at::from_blob(
+        buffer->data(getRank()), {size}, [buffer](void*) {}, at::kByte);
+  }
+
   WorkPtr allreduce(std::vector<at::Tensor>& tensors,
                     const c10d::AllreduceOptions& options) override {
     const at::Tensor& tensor = tensors.at(0);
     const uint64_t number = next(2);
+    if (std::shared_ptr<SharedBuffer> buffer = buffer_of(tensor)) {
+      return begin(c10::make_intrusive<ReduceInPlace>(exchange_, std::move(buffer), tensor,
+                                                      options.reduceOp.op_, number));
+    }
     publish_to_all(bytes_of(tensor), number);
     return begin(c10::make_intrusive<AllReduce>(exchange_, tensor, options.reduceOp.op_, number));
   }
@@ -395,6 +344,15 @@ class SharedMemoryBackend final : public c10d::Backend {
     publish(data, BlockExchange::kToAll, number, getSize());
   }
 
+  /// The buffer of a tensor that is reduced in place; null for others.
+  std::shared_ptr<SharedBuffer> buffer_of(const at::Tensor& tensor) const {
+    if (tensor.nbytes() <= kInPlace) return nullptr;
+    for (const std::weak_ptr<SharedBuffer>& weak : buffers_) {
+      if (auto buffer = weak.lock(); buffer && buffer->holds(bytes_of(tensor))) return buffer;
+    }
+    return nullptr;
+  }
+
   /// Bytes of the rows for each rank; no rows: equal parts.
   std::vector<int64_t> row_bytes(const at::Tensor& tensor, const std::vector<int64_t>& rows) const {
     const auto all = static_cast<int64_t>(tensor.nbytes());
@@ -421,6 +379,7 @@ class SharedMemoryBackend final : public c10d::Backend {
   std::vector<uint64_t> sent_;      ///< messages to each rank
   std::vector<uint64_t> received_;  ///< messages from each rank
   std::vector<c10::weak_intrusive_ptr<InProgress>> started_;
+  std::vector<std::weak_ptr<SharedBuffer>> buffers_;
 };
 
 /// What every rank says, by rank.

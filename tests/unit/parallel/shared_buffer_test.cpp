@@ -1,0 +1,176 @@
+// All-reduces in memory that the ranks share.
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
+
+#include <filesystem>
+
+#include "core/base/environment.h"
+#include "core/base/text.h"
+#include "parallel/strategy.h"
+#include "tests/unit/parallel/ranks.h"
+#include "tests/unit/parallel/run_passes.h"
+
+namespace accel::shared_buffer_test {
+namespace {
+
+std::vector<std::string> join_by(CpuBackend backend, int64_t world,
+                                 const std::function<void(Communicator&)>& body) {
+  std::vector<JoinRequest> requests = requests_of(world);
+  for (JoinRequest& request : requests) request.cpu_backend = backend;
+  return join_each(requests, body);
+}
+
+void on_ranks_by(CpuBackend backend, int64_t world,
+                 const std::function<void(Communicator&)>& body) {
+  for (const std::string& error : join_by(backend, world, body)) EXPECT_EQ(error, "");
+}
+
+/// Numbers whose sum in another order has other bits.
+at::Tensor numbers_of(const Communicator& group, int64_t size, at::ScalarType type) {
+  return at::arange(size, at::kFloat).mul(0.37 + static_cast<double>(group.rank())).sin().to(type);
+}
+
+TEST(SharedBufferTest, SumsInPlaceHaveTheBitsOfCopies) {
+  constexpr int64_t kSize = 301'003, kBefore = 64, kAfter = 128;
+  for (const int64_t world : {2, 3, 4}) {
+    on_ranks_by(CpuBackend::kSharedMemory, world, [&](Communicator& group) {
+      for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kDouble}) {
+        const auto bytes = kSize * static_cast<int64_t>(elementSize(type));
+        const at::Tensor memory = group.shared_zeros(kBefore + bytes + kAfter, "test");
+        EXPECT_TRUE(at::equal(memory, at::zeros_like(memory)));
+        memory.fill_(0x7b);
+        const at::Tensor shared = memory.narrow(0, kBefore, bytes).view(type);
+        for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kMax, ReduceOp::kMin}) {
+          const at::Tensor copied = numbers_of(group, kSize, type);
+          shared.copy_(copied);
+          group.all_reduce(copied, op, "copies");
+          group.all_reduce(shared, op, "in place");
+          EXPECT_TRUE(at::equal(shared, copied)) << world << " ranks, " << type;
+        }
+        const at::Tensor around =
+            at::cat({memory.narrow(0, 0, kBefore), memory.narrow(0, kBefore + bytes, kAfter)});
+        EXPECT_TRUE(around.eq(0x7b).all().item<bool>());
+      }
+    });
+  }
+}
+
+TEST(SharedBufferTest, SeveralAreInProgressAtOnce) {
+  on_ranks_by(CpuBackend::kSharedMemory, 3, [](Communicator& group) {
+    constexpr int64_t kSize = 100'000;
+    const at::Tensor memory = group.shared_zeros(2 * kSize * 4, "test").view(at::kFloat);
+    for (int step = 1; step <= 20; ++step) {
+      memory.fill_(static_cast<double>(step + group.rank()));
+      const auto one = group.start_all_reduce(memory.narrow(0, 0, kSize), ReduceOp::kSum, "one");
+      const auto two =
+          group.start_all_reduce(memory.narrow(0, kSize, kSize), ReduceOp::kSum, "two");
+      two->wait();
+      one->wait();
+      EXPECT_TRUE(memory.eq(3 * step + 3).all().item<bool>());
+    }
+  });
+}
+
+size_t shared_files() {
+  size_t count = 0;
+  std::error_code ignored;
+  for (const auto& file : std::filesystem::directory_iterator("/proc/self/fd")) {
+    count += std::filesystem::read_symlink(file, ignored).string().starts_with("/memfd:accel-run");
+  }
+  return count;
+}
+
+TEST(SharedBufferTest, NoFileStaysOpen) {
+  on_ranks_by(CpuBackend::kSharedMemory, 2, [](Communicator& group) {
+    const size_t before = shared_files();
+    group.barrier("counted");
+    std::vector<at::Tensor> kept;
+    for (int i = 0; i < 5; ++i) kept.push_back(group.shared_zeros(1 << 20, "test"));
+    group.barrier("made");
+    EXPECT_EQ(shared_files(), before);
+  });
+}
+
+TEST(SharedBufferTest, RanksOfGlooHaveMemoryOfTheirOwn) {
+  on_ranks_by(CpuBackend::kGloo, 2, [](Communicator& group) {
+    const at::Tensor memory = group.shared_zeros(400'000, "test").view(at::kFloat);
+    memory.fill_(1 + static_cast<double>(group.rank()));
+    group.barrier("filled");
+    EXPECT_EQ(memory[0].item<float>(), 1 + static_cast<float>(group.rank()));
+    group.barrier("read");
+    group.all_reduce(memory, ReduceOp::kSum, "test");
+    EXPECT_TRUE(memory.eq(3).all().item<bool>());
+  });
+}
+
+TEST(SharedBufferTest, RanksThatDifferAreErrors) {
+  const auto sizes = join_by(CpuBackend::kSharedMemory, 2, [](Communicator& group) {
+    group.shared_zeros(8 + group.rank(), "gradients");
+  });
+  EXPECT_EQ(sizes[0],
+            "rank 0 failed in collective 1 'gradients': rank 1 shares 9 bytes, and not 8");
+  const auto places = join_by(CpuBackend::kSharedMemory, 2, [](Communicator& group) {
+    const at::Tensor memory = group.shared_zeros(1 << 20, "memory");
+    group.all_reduce(memory.narrow(0, 64 * group.rank(), 1 << 19), ReduceOp::kMax, "gradients");
+  });
+  EXPECT_EQ(places[0],
+            "rank 0 failed in collective 2 'gradients': rank 1 reduces byte 64 of shared memory, "
+            "and not byte 0");
+}
+
+TEST(SharedBufferTest, ALostRankIsNamed) {
+  const auto errors = join_by(CpuBackend::kSharedMemory, 3, [](Communicator& group) {
+    const at::Tensor memory = group.shared_zeros(1 << 20, "memory");
+    if (group.rank() == 2) throw std::runtime_error("left");
+    group.all_reduce(memory, ReduceOp::kMax, "gradients");
+  });
+  for (size_t rank = 0; rank < 2; ++rank) {
+    EXPECT_EQ(errors[rank], text("rank {} lost rank 2 on host '{}' in collective 2 'gradients'",
+                                 rank, host_name()));
+  }
+}
+
+/// Rank 0's gradients after each of three updates by DDP, with buckets of 1 MiB.
+std::vector<at::Tensor> gradients_by(CpuBackend backend, bool deferred) {
+  std::vector<at::Tensor> made;
+  on_ranks_by(backend, 3, [&](Communicator& group) {
+    std::vector<Parameter> parameters;
+    for (const int64_t size : {400'000, 3, 90'000, 70'000}) {
+      parameters.push_back({text("p{}", size), at::arange(size, at::kFloat).div(7.0)});
+      parameters.back().local.requires_grad_(true);
+    }
+    const auto ddp = make_ddp({parameters, {}, &group}, {.bucket_bytes = 1 << 20});
+    for (int update = 0; update < 3; ++update) {
+      StepLayout layout{.step = 1, .num_micro_batches = 3, .own = {group.rank()}};
+      layout.overlap = !deferred;
+      run_passes(*ddp, layout, [&](size_t) {
+        at::Tensor loss = at::zeros({});
+        for (const Parameter& item : parameters) {
+          const auto factor = 0.1 + update + 1.7 * static_cast<double>(group.rank());
+          loss = loss.add(item.local.mul(factor).sin().sum());
+        }
+        loss.backward();
+      });
+      for (const Parameter& item : parameters) {
+        if (group.rank() == 0) made.push_back(item.local.grad().clone());
+        item.local.mutable_grad().reset();
+      }
+    }
+  });
+  return made;
+}
+
+TEST(SharedBufferTest, GradientsOfDdpHaveTheBitsOfGloo) {
+  const std::vector<at::Tensor> wanted = gradients_by(CpuBackend::kGloo, false);
+  for (const bool deferred : {false, true}) {
+    const std::vector<at::Tensor> found = gradients_by(CpuBackend::kSharedMemory, deferred);
+    ASSERT_EQ(found.size(), 12);
+    for (size_t i = 0; i < found.size(); ++i) EXPECT_TRUE(at::equal(found[i], wanted[i])) << i;
+  }
+}
+
+}  // namespace
+}  // namespace accel::shared_buffer_test
