@@ -44,10 +44,14 @@ FilterTaps weighted_taps(int64_t from, int64_t to, const Filter& filter) {
   return taps;
 }
 
+/// Pillow adds up the positions with their rounding, which decides where one is between pixels.
 FilterTaps single_taps(int64_t from, int64_t to) {
+  const double scale = static_cast<double>(from) / static_cast<double>(to);
+  double position = scale * 0.5;
   FilterTaps taps;
-  for (int64_t x = 0; x < to; ++x) {
-    taps.outputs.push_back({(2 * x + 1) * from / (2 * to), 1, taps.weights.size()});
+  for (int64_t x = 0; x < to; ++x, position += scale) {
+    const int64_t pixel = std::min(static_cast<int64_t>(position), from - 1);
+    taps.outputs.push_back({pixel, 1, taps.weights.size()});
     taps.weights.push_back(1);
   }
   return taps;

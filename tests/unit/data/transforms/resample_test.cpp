@@ -76,6 +76,7 @@ TEST(ResampleTest, BytesAreThoseOfPillow) {
       {{33, 70, 1}, {20, 31}, Interpolation::kNearest, 0x6a73d49c},
       {{16, 32, 1}, {30, 64}, Interpolation::kBilinear, 0x8689e196},
       {{16, 32, 1}, {30, 64}, Interpolation::kBicubic, 0x8b481cae},
+      {{16, 32, 1}, {30, 64}, Interpolation::kNearest, 0x6017c6f6},
       {{90, 100, 3}, {2, 3}, Interpolation::kBilinear, 0xbb03e000},
       {{90, 100, 3}, {2, 3}, Interpolation::kBicubic, 0x66953985},
       {{90, 100, 3}, {2, 3}, Interpolation::kNearest, 0x7ea0b2f0},
