@@ -59,7 +59,16 @@ ImageSize resized(const ImageSize& from, const std::vector<int64_t>& size) {
   return from.height <= from.width ? ImageSize{side, longer} : ImageSize{longer, side};
 }
 
+bool is_height_first(const ImageSize& from, const ImageSize& to) {
+  const int64_t lost = from.height - to.height;
+  return lost > 0 && lost > 2 * (from.width - to.width);
+}
+
 Array resample_floats(const Array& image, const ImageSize& size, Interpolation interpolation) {
+  if (is_height_first({image.shape()[1], image.shape()[2]}, size)) {
+    const Array low = along(image, 1, size.height, interpolation);
+    return along(low, 2, size.width, interpolation);
+  }
   const Array wide = along(image, 2, size.width, interpolation);
   return along(wide, 1, size.height, interpolation);
 }

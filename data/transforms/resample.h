@@ -14,6 +14,10 @@ namespace accel {
 /// keeps the aspect ratio. With one value, unknown sizes (0) stay unknown.
 ImageSize resized(const ImageSize& from, const std::vector<int64_t>& size);
 
+/// Whether Pillow (13) resizes the height before the width: where it shrinks by more pixels than
+/// twice those of the width. Each pass rounds, so that the order decides on bits.
+bool is_height_first(const ImageSize& from, const ImageSize& to);
+
 /// u8 [height, width, channels] resized with the exact values of Pillow, as f32 [channels, height,
 /// width] in [0, 1]: bytes / 255, correctly rounded.
 Array resample_bytes(const Array& image, const ImageSize& size, Interpolation interpolation);

@@ -140,6 +140,13 @@ struct Square {
   }
 };
 
+/// u8 rows of [width, channels].
+struct Rows {
+  const uint8_t* data;
+  int64_t step;  ///< bytes from row to row
+  int64_t height, width, channels;
+};
+
 /// The image after its horizontal pass: u8 [channels, height, width], rows and width in whole
 /// vectors.
 struct Planes {
@@ -156,22 +163,22 @@ struct Planes {
 
 class HorizontalPass {
  public:
-  HorizontalPass(const Array& image, int64_t width, Interpolation interpolation)
-      : image_(image),
-        row_bytes_(image.shape()[1] * image.shape()[2]),
-        taps_(byte_taps(image.shape()[1], width, interpolation)),
+  HorizontalPass(const Rows& rows, int64_t width, Interpolation interpolation)
+      : rows_(rows),
+        row_bytes_(rows.width * rows.channels),
+        taps_(byte_taps(rows.width, width, interpolation)),
         columns_(DType::kU8, {in_vectors(row_bytes_) * kLanes * kLanes}),
         filtered_(DType::kU8, {in_vectors(width) * kLanes * kLanes}),
-        out_(image.shape()[2], image.shape()[0], width) {}
+        out_(rows.channels, rows.height, width) {}
 
   Planes run() && {
     std::fill_n(filtered_.mutable_data(), filtered_.bytes(), std::byte{0});  // beyond the width
-    const int64_t channels = image_.shape()[2];
-    for (int64_t row = 0; row < image_.shape()[0]; row += kLanes) {
+    for (int64_t row = 0; row < rows_.height; row += kLanes) {
       take(row);
-      for (int64_t channel = 0; channel < channels; ++channel) {
+      for (int64_t channel = 0; channel < rows_.channels; ++channel) {
         const uint8_t* const from = columns_.as<uint8_t>().data() + channel * kLanes;
-        convolve_({from, channels * kLanes, 1, &taps_}, filtered_.mutable_as<uint8_t>().data());
+        convolve_({from, rows_.channels * kLanes, 1, &taps_},
+                  filtered_.mutable_as<uint8_t>().data());
         put(out_.data + channel * out_.plane + row * out_.step);
       }
     }
@@ -179,12 +186,12 @@ class HorizontalPass {
   }
 
  private:
-  /// Columns of kLanes rows; the last row of the image stands for those beyond it.
+  /// Columns of kLanes rows; the last row stands for those beyond it.
   void take(int64_t first) {
     std::array<const uint8_t*, kLanes> rows;
     for (int64_t i = 0; i < kLanes; ++i) {
-      const int64_t row = std::min(first + i, image_.shape()[0] - 1);
-      rows[static_cast<size_t>(i)] = image_.as<uint8_t>().data() + row * row_bytes_;
+      const int64_t row = std::min(first + i, rows_.height - 1);
+      rows[static_cast<size_t>(i)] = rows_.data + row * rows_.step;
     }
     uint8_t* to = columns_.mutable_as<uint8_t>().data();
     Square square = {};
@@ -213,7 +220,7 @@ class HorizontalPass {
     }
   }
 
-  const Array& image_;
+  const Rows rows_;
   const int64_t row_bytes_;
   const ByteTaps taps_;
   const Convolve convolve_ = best_convolve();
@@ -222,16 +229,37 @@ class HorizontalPass {
   Planes out_;
 };
 
+/// The vertical pass over whole pixels: u8 [height, row], rows in whole vectors.
+Array with_height(const Rows& rows, int64_t height, Interpolation interpolation) {
+  const int64_t vectors = in_vectors(rows.width * rows.channels), step = vectors * kLanes;
+  Array padded(DType::kU8, {rows.height, step}), out(DType::kU8, {height, step});
+  std::fill_n(padded.mutable_data(), padded.bytes(), std::byte{0});
+  for (int64_t row = 0; row < rows.height; ++row) {
+    std::memcpy(padded.mutable_data() + row * step, rows.data + row * rows.step,
+                static_cast<size_t>(rows.width * rows.channels));
+  }
+  const ByteTaps taps = byte_taps(rows.height, height, interpolation);
+  best_convolve()({padded.as<uint8_t>().data(), step, vectors, &taps},
+                  out.mutable_as<uint8_t>().data());
+  return out;
+}
+
 }  // namespace
 
 Array resample_bytes(const Array& image, const ImageSize& size, Interpolation interpolation) {
-  const int64_t channels = image.shape()[2];
-  const Planes wide = HorizontalPass(image, size.width, interpolation).run();
-  const ByteTaps taps = byte_taps(image.shape()[0], size.height, interpolation);
+  const Shape& own = image.shape();
+  Rows rows{image.as<uint8_t>().data(), own[1] * own[2], own[0], own[1], own[2]};
+  Array low;
+  if (is_height_first({rows.height, rows.width}, size)) {
+    low = with_height(rows, size.height, interpolation);
+    rows = {low.as<uint8_t>().data(), low.shape()[1], size.height, rows.width, rows.channels};
+  }
+  const Planes wide = HorizontalPass(rows, size.width, interpolation).run();
+  const ByteTaps taps = byte_taps(rows.height, size.height, interpolation);  // each itself if low
   Array plane(DType::kU8, {size.height, wide.step});
-  Array out(DType::kF32, {channels, size.height, size.width});
+  Array out(DType::kF32, {rows.channels, size.height, size.width});
   float* to = out.mutable_as<float>().data();
-  for (int64_t channel = 0; channel < channels; ++channel) {
+  for (int64_t channel = 0; channel < rows.channels; ++channel) {
     best_convolve()({wide.data + channel * wide.plane, wide.step, wide.step / kLanes, &taps},
                     plane.mutable_as<uint8_t>().data());
     for (int64_t row = 0; row < size.height; ++row, to += size.width) {
