@@ -29,8 +29,9 @@ FilterTaps weighted_taps(int64_t from, int64_t to, const Filter& filter) {
   taps.outputs.reserve(static_cast<size_t>(to));
   for (int64_t x = 0; x < to; ++x) {
     const double middle = (static_cast<double>(x) + 0.5) * scale;
-    const auto first = std::max<int64_t>(0, static_cast<int64_t>(middle - support + 0.5));
-    const auto last = std::min(from, static_cast<int64_t>(middle + support + 0.5));
+    const auto first =
+        std::max<int64_t>(0, static_cast<int64_t>(std::floor(middle - support + 0.5)));
+    const auto last = std::min(from, static_cast<int64_t>(std::floor(middle + support + 0.5)));
     const size_t begin = taps.weights.size();
     double sum = 0;
     for (int64_t i = first; i < last; ++i) {
