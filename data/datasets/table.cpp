@@ -351,6 +351,11 @@ Sample Table::sample(int64_t index) const {
   return sample;
 }
 
+std::optional<Columns> Table::columns() const {
+  if (!numbers_) return std::nullopt;
+  return Columns{numbers_->features(), targets_};
+}
+
 DataShape Table::shape() const {
   return inputs_->described({.target = {targets_.shape().begin() + 1, targets_.shape().end()},
                              .target_type = targets_.type(),

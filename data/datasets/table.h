@@ -65,6 +65,7 @@ class Table : public Dataset,
   int64_t size() const override { return inputs_->size(); }
   Sample sample(int64_t index) const override;
   DataShape shape() const override;
+  std::optional<Columns> columns() const override;
   std::string fingerprint() const override { return fingerprint_; }
   int64_t left_out() const override { return bad_.count(); }
   bool lengths_known() const override { return inputs_->length(0).has_value(); }

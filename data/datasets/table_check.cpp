@@ -43,11 +43,18 @@ RecordCheck::RecordCheck(const TableOptions& options, ColumnNames names,
       labels_(LabelMap::given(options.labels, "labels")),
       decimal_(options.decimal[0]),
       text_(!options.text.empty()) {
-  for (const std::string& value : options.na_values) missing_.emplace(without_spaces(value));
+  for (const std::string& value : options.na_values) {
+    const std::string_view text = without_spaces(value);
+    missing_.emplace(text);
+    if (!text.empty()) missing_starts_[static_cast<uint8_t>(text.front())] = true;
+  }
 }
 
 bool RecordCheck::is_missing_text(std::string_view field) const {
-  return missing_.contains(without_spaces(field));
+  field = without_spaces(field);
+  // Most fields are numbers, and few texts for missing values start as a number does.
+  if (!field.empty() && !missing_starts_[static_cast<uint8_t>(field.front())]) return false;
+  return missing_.contains(field);
 }
 
 bool RecordCheck::is_missing(const FeatureColumn& column, std::string_view field) const {

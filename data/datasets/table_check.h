@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -78,6 +79,7 @@ class RecordCheck {
   TargetColumn target_;
   LabelMap labels_;  ///< empty: any
   TextSet missing_;
+  std::array<bool, 256> missing_starts_ = {};  ///< by the first byte of the texts in missing_
   char decimal_;
   bool text_;  ///< the input is a text
 };

@@ -1,74 +1,9 @@
 #include "data/transforms/resample.h"
 
 #include <algorithm>
-#include <cmath>
-#include <utility>
 
 namespace accel {
 namespace {
-
-constexpr int kFractionBits = 22;  // of Pillow's 8-bit weights
-
-/// The weighted inputs of one output pixel.
-struct Taps {
-  int64_t first = 0;
-  std::vector<double> weights;
-};
-
-/// The weight of a pixel at a distance in pixels, and the largest distance with a weight.
-struct Filter {
-  double (*weight)(double distance);
-  double support;
-};
-
-constexpr Filter kBilinear = {[](double x) { return std::max(0.0, 1.0 - x); }, 1};
-/// Keys' cubic with a = -0.5, in Pillow's order of operations.
-constexpr Filter kBicubic = {[](double x) {
-                               constexpr double a = -0.5;
-                               if (x < 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
-                               return x < 2 ? (((x - 5) * x + 8) * x - 4) * a : 0.0;
-                             },
-                             2};
-
-std::vector<Taps> filter_taps(int64_t from, int64_t to, const Filter& filter) {
-  const double scale = static_cast<double>(from) / static_cast<double>(to);
-  const double stretch = std::max(scale, 1.0);  // downscaling averages over all covered pixels
-  const double support = filter.support * stretch;
-  std::vector<Taps> all;
-  for (int64_t x = 0; x < to; ++x) {
-    const double middle = (static_cast<double>(x) + 0.5) * scale;
-    const auto first = std::max<int64_t>(0, static_cast<int64_t>(middle - support + 0.5));
-    const auto last = std::min(from, static_cast<int64_t>(middle + support + 0.5));
-    Taps taps{first, {}};
-    double sum = 0;
-    for (int64_t i = first; i < last; ++i) {
-      const double distance = std::abs((static_cast<double>(i) - middle + 0.5) * (1.0 / stretch));
-      taps.weights.push_back(filter.weight(distance));
-      sum += taps.weights.back();
-    }
-    for (double& weight : taps.weights) weight /= sum;
-    all.push_back(std::move(taps));
-  }
-  return all;
-}
-
-std::vector<Taps> nearest_taps(int64_t from, int64_t to) {
-  std::vector<Taps> all;
-  for (int64_t x = 0; x < to; ++x) all.push_back({(2 * x + 1) * from / (2 * to), {1.0}});
-  return all;
-}
-
-std::vector<Taps> taps_of(int64_t from, int64_t to, Interpolation interpolation) {
-  switch (interpolation) {
-    case Interpolation::kBilinear:
-      return filter_taps(from, to, kBilinear);
-    case Interpolation::kBicubic:
-      return filter_taps(from, to, kBicubic);
-    case Interpolation::kNearest:
-      return nearest_taps(from, to);
-  }
-  return {};
-}
 
 /// An image as a sequence of lines along one axis.
 struct AxisView {
@@ -77,58 +12,25 @@ struct AxisView {
   int64_t inner;
 };
 
-float weighted(const float* pixel, int64_t stride, const std::vector<double>& weights) {
+float weighted(const float* pixel, int64_t stride, const double* weights, int64_t count) {
   double sum = 0;
-  for (const double weight : weights) {
-    sum += static_cast<double>(*pixel) * weight;
-    pixel += stride;
-  }
+  for (int64_t i = 0; i < count; ++i) sum += static_cast<double>(pixel[i * stride]) * weights[i];
   return static_cast<float>(sum);
 }
 
-uint8_t weighted(const uint8_t* pixel, int64_t stride, const std::vector<int32_t>& weights) {
-  int32_t sum = 1 << (kFractionBits - 1);
-  for (const int32_t weight : weights) {
-    sum += *pixel * weight;
-    pixel += stride;
-  }
-  return static_cast<uint8_t>(std::clamp(sum >> kFractionBits, 0, 255));
-}
-
-void resample_axis(const float* in, float* out, const AxisView& view,
-                   const std::vector<Taps>& taps) {
+void resample_axis(const float* in, float* out, const AxisView& view, const FilterTaps& taps) {
   for (int64_t o = 0; o < view.outer; ++o, in += view.length * view.inner) {
-    for (const Taps& tap : taps) {
-      const float* first = in + tap.first * view.inner;
+    for (const FilterTaps::Output& output : taps.outputs) {
+      const float* first = in + output.first * view.inner;
+      const double* const weights = taps.weights.data() + output.begin;
       for (int64_t i = 0; i < view.inner; ++i) {
-        *out++ = weighted(first + i, view.inner, tap.weights);
-      }
-    }
-  }
-}
-
-void resample_axis(const uint8_t* in, uint8_t* out, const AxisView& view,
-                   const std::vector<Taps>& taps) {
-  std::vector<std::vector<int32_t>> weights;
-  for (const Taps& tap : taps) {
-    std::vector<int32_t>& fixed = weights.emplace_back();
-    for (const double weight : tap.weights) {
-      const double half = weight < 0 ? -0.5 : 0.5;
-      fixed.push_back(static_cast<int32_t>(half + weight * (1 << kFractionBits)));
-    }
-  }
-  for (int64_t o = 0; o < view.outer; ++o, in += view.length * view.inner) {
-    for (size_t x = 0; x < taps.size(); ++x) {
-      const uint8_t* first = in + taps[x].first * view.inner;
-      for (int64_t i = 0; i < view.inner; ++i) {
-        *out++ = weighted(first + i, view.inner, weights[x]);
+        *out++ = weighted(first + i, view.inner, weights, output.count);
       }
     }
   }
 }
 
 /// `image` with dimension `axis` resized to `to`; unchanged if equal.
-template <class T>
 Array along(const Array& image, size_t axis, int64_t to, Interpolation interpolation) {
   Shape shape = image.shape();
   const int64_t from = shape[axis];
@@ -139,9 +41,9 @@ Array along(const Array& image, size_t axis, int64_t to, Interpolation interpola
     if (i > axis) view.inner *= shape[i];
   }
   shape[axis] = to;
-  Array out(image.type(), shape);
-  resample_axis(image.as<T>().data(), out.mutable_as<T>().data(), view,
-                taps_of(from, to, interpolation));
+  Array out(DType::kF32, shape);
+  resample_axis(image.as<float>().data(), out.mutable_as<float>().data(), view,
+                filter_taps(from, to, interpolation));
   return out;
 }
 
@@ -157,14 +59,18 @@ ImageSize resized(const ImageSize& from, const std::vector<int64_t>& size) {
   return from.height <= from.width ? ImageSize{side, longer} : ImageSize{longer, side};
 }
 
-Array resample_bytes(const Array& image, const ImageSize& size, Interpolation interpolation) {
-  const Array wide = along<uint8_t>(image, 1, size.width, interpolation);
-  return along<uint8_t>(wide, 0, size.height, interpolation);
+bool is_height_first(const ImageSize& from, const ImageSize& to) {
+  const int64_t lost = from.height - to.height;
+  return lost > 0 && lost > 2 * (from.width - to.width);
 }
 
 Array resample_floats(const Array& image, const ImageSize& size, Interpolation interpolation) {
-  const Array wide = along<float>(image, 2, size.width, interpolation);
-  return along<float>(wide, 1, size.height, interpolation);
+  if (is_height_first({image.shape()[1], image.shape()[2]}, size)) {
+    const Array low = along(image, 1, size.height, interpolation);
+    return along(low, 2, size.width, interpolation);
+  }
+  const Array wide = along(image, 2, size.width, interpolation);
+  return along(wide, 1, size.height, interpolation);
 }
 
 }  // namespace accel

@@ -1,6 +1,5 @@
 #include "data/datasets/image/image_samples.h"
 
-#include "data/datasets/rows.h"
 #include "data/transforms/image_ops.h"
 #include "formats/image/exif.h"
 
@@ -8,20 +7,6 @@ namespace accel {
 namespace {
 
 constexpr int64_t kSizeProbes = 256;  // number of headers read at startup
-
-/// u8 [height, width, channels] as f32 [channels, height, width] in [0, 1].
-Array planes_of(const Array& pixels) {
-  const Array unit = to_unit_range(pixels);
-  const int64_t channels = pixels.shape()[2];
-  const int64_t count = pixels.shape()[0] * pixels.shape()[1];
-  Array out(DType::kF32, {channels, pixels.shape()[0], pixels.shape()[1]});
-  const float* from = unit.as<float>().data();
-  float* to = out.mutable_as<float>().data();
-  for (int64_t c = 0; c < channels; ++c) {
-    for (int64_t i = 0; i < count; ++i) *to++ = from[i * channels + c];
-  }
-  return out;
-}
 
 }  // namespace
 
@@ -43,11 +28,9 @@ Array image_sample(std::span<const std::byte> file, const ImageDecoding& decodin
                    const std::string& name) {
   Array pixels = decode_image(file, decoding.channels, name);
   if (decoding.exif_orientation) pixels = upright(pixels, exif_orientation(file));
-  if (!decoding.size.empty()) {
-    const ImageSize own{pixels.shape()[0], pixels.shape()[1]};
-    pixels = resample_bytes(pixels, resized(own, decoding.size), decoding.interpolation);
-  }
-  return planes_of(pixels);
+  const ImageSize own{pixels.shape()[0], pixels.shape()[1]};
+  const ImageSize size = decoding.size.empty() ? own : resized(own, decoding.size);
+  return resample_bytes(pixels, size, decoding.interpolation);
 }
 
 ImageSize common_image_size(int64_t count, const std::vector<int64_t>& size,

@@ -256,6 +256,7 @@ TEST_F(TableFillTest, ValuesAreFittedToTheTrainingRowsOnly) {
   const std::vector<int64_t> train = {0, 1, 2};
   fitted(*data).fit(train);
   EXPECT_EQ(rows(*data), "1|1.5|2|2|7|");
+  EXPECT_EQ(data->columns()->inputs.as<float>()[1], 1.5);
   EXPECT_EQ(fitted(*data).fitted(), "{\"fill\":{\"age\":1.5},\"features\":[\"age\"]}");
   EXPECT_EQ(fitted(*data).fitted_notes(),
             std::vector<std::string>{"age: 1 of 5 missing, filled with the mean 1.5"});
@@ -271,6 +272,7 @@ TEST_F(TableFillTest, EvalDataTakesTheValuesOfTheTrainingData) {
   const auto eval = table("plan,age,y\nb,9,0\n,,1\n", options, {.train = false});
   fitted(*eval).use_fitted(values);
   EXPECT_EQ(rows(*eval), "0 1 9|0 1 3|");
+  EXPECT_EQ(eval->columns()->inputs.shape(), (Shape{2, 3}));
   EXPECT_EQ(eval->shape().input, Shape{3});
   EXPECT_EQ(fitted(*eval).fitted_notes(),
             (std::vector<std::string>{"plan: 1 of 2 missing, filled with the mode 'b'",

@@ -72,7 +72,20 @@ class ColumnsTest : public ArrayFilesTest {
             npy_file<int64_t>("<i8", "(13, 4)", counted<int64_t>(52))),
         idx(idx_file({13, 2, 3}, {bytes.begin(), bytes.end()}),
             idx_file({13}, std::string(13, '\2'))),
+        csv("target: y\n"),
+        csv("target: [x, z]\ntarget_type: number\n"),
     };
+  }
+
+  /// Numbers and a category.
+  std::shared_ptr<const Dataset> csv(const std::string& options) {
+    std::string rows = "x,c,y,z\n";
+    for (int i = 0; i < 13; ++i) {
+      rows += std::to_string(i) + "," + "abc"[i % 3] + "," + std::to_string(i % 2) + ",0.5\n";
+    }
+    put("t.csv", rows);
+    return build<Dataset>("type: csv\npath: " + folder_.path("t.csv") +
+                          "\none_hot: {c: [a, b, c]}\n" + options);
   }
 };
 
