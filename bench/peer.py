@@ -10,6 +10,7 @@ TensorBoard, accelerate_saves saves its state and accelerate_resumes resumes fro
 
 import itertools
 import json
+import os
 import sys
 import time
 
@@ -208,6 +209,8 @@ def plain(work, compiled):
         optimizer.zero_grad()
         return loss.detach()
 
+    if os.environ.get("ATEN_CPU_CAPABILITY") == "avx2":  # which TorchInductor does not read
+        torch._inductor.config.cpp.simdlen = 256
     run = torch.compile(step) if compiled else step
     clock = Clock(work)
     for inputs, targets in batches(loader):

@@ -127,6 +127,15 @@ function(accel_test name)
   endif()
 endfunction()
 
+# accel_test_with_avx2(<name>): repeats a test without AVX-512, which most machines do not have.
+function(accel_test_with_avx2 name)
+  add_test(NAME ${name}_avx2 COMMAND ${name})
+  get_test_property(${name} LABELS labels)
+  get_test_property(${name} ENVIRONMENT environment)
+  set_tests_properties(${name}_avx2 PROPERTIES LABELS "${labels}" ENVIRONMENT
+    "${environment};ATEN_CPU_CAPABILITY=avx2;MKL_ENABLE_INSTRUCTIONS=AVX2;ONEDNN_MAX_CPU_ISA=AVX2")
+endfunction()
+
 # accel_test_reads_arrow(<name>): lets a test open libaccel_arrow.so, where this configuration builds it.
 function(accel_test_reads_arrow name)
   if(NOT TARGET accel_arrow)

@@ -2,6 +2,7 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
@@ -59,6 +60,20 @@ bool has_pairs(const StoredWeight& weight) {
          !upcasts(at::kBFloat16);
 }
 
+/// In the order of FewRowsCodes; x is contiguous.
+at::Tensor even_columns_first(const at::Tensor& x) {
+  at::Tensor out = at::empty_like(x);
+  const void* const from = x.const_data_ptr();
+  void* const to = out.mutable_data_ptr();
+  if (x.scalar_type() == at::kFloat) {
+    even_columns_first_avx512(static_cast<const float*>(from), x.numel(), static_cast<float*>(to));
+  } else {
+    even_columns_first_avx512(static_cast<const uint16_t*>(from), x.numel(),
+                              static_cast<uint16_t*>(to));
+  }
+  return out;
+}
+
 /// Rows of x with zeros behind them, in the type and order that the product takes.
 struct PaddedRows {
   at::Tensor data;  ///< [rows, step]
@@ -76,11 +91,7 @@ struct PaddedRows {
     rows = flat.size(0);
     products = code_products(weight, rows);
     if (products == CodeProducts::kOfTiles) {
-      const int64_t pairs = kCodesPerBlock / (type == StoredNumber::kFloat32 ? 4 : 2);
-      data = flat.to(wanted)
-                 .view({rows, columns / (2 * pairs), pairs, 2})
-                 .transpose(2, 3)
-                 .contiguous();
+      data = even_columns_first(flat.to(wanted).contiguous());
       return;
     }
     if (step == columns && x.scalar_type() == wanted) {

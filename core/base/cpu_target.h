@@ -5,18 +5,9 @@ namespace accel {
 
 enum class CpuTarget { kAny, kAvx2, kAvx512 };
 
-/// The best instruction set of this processor.
-inline CpuTarget cpu_target() {
-  static const CpuTarget best = [] {
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl")) {
-      return CpuTarget::kAvx512;
-    }
-    const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-    return avx2 ? CpuTarget::kAvx2 : CpuTarget::kAny;
-  }();
-  return best;
-}
+/// The best instruction set of this processor, at most that of ATEN_CPU_CAPABILITY: `default`,
+/// `avx2`, or `avx512`, as PyTorch reads it.
+CpuTarget cpu_target();
 
 }  // namespace accel
 

@@ -71,6 +71,9 @@ struct FewRowsCodes {
 
 /// As few_rows_cpu(), with AVX-512: codes are decoded in registers.
 void few_rows_codes_avx512(const FewRowsCodes& of, float* sums);
+/// Writes `count` columns, a multiple of kCodesPerBlock, in the order of FewRowsCodes.
+void even_columns_first_avx512(const float* from, int64_t count, float* to);
+void even_columns_first_avx512(const uint16_t* from, int64_t count, uint16_t* to);
 
 /// The sums of `count` times kSumLanes numbers, by halves.
 void sum_lanes(const float* lanes, int64_t count, float* sums);

@@ -392,6 +392,13 @@ ACCEL_AVX512_PART inline void add_tiles(const Part& of, int64_t columns, float* 
   }
 }
 
+/// The low halves of 32 numbers.
+ACCEL_AVX512_PART inline void store_low_halves(__m512i first, __m512i second, uint16_t* to) {
+  const __m256i halves[] = {_mm512_maskz_cvtepi32_epi16(kAll, first),
+                            _mm512_maskz_cvtepi32_epi16(kAll, second)};
+  __builtin_memcpy(to, halves, sizeof halves);
+}
+
 }  // namespace
 
 ACCEL_AVX512 void few_rows_avx512(const FewRowsPart& of, float* sums) {
@@ -423,6 +430,26 @@ ACCEL_AVX512 void sum_lanes_avx512(const float* lanes, int64_t count, float* sum
     const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
     const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
     sums[i] = _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+  }
+}
+
+ACCEL_AVX512 void even_columns_first_avx512(const float* from, int64_t count, float* to) {
+  const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+  const __m512i odd = _mm512_add_epi32(even, _mm512_set1_epi32(1));
+  for (int64_t i = 0; i < count; i += 32) {
+    const __m512 first = _mm512_loadu_ps(from + i), second = _mm512_loadu_ps(from + i + 16);
+    _mm512_storeu_ps(to + i, _mm512_permutex2var_ps(first, even, second));
+    _mm512_storeu_ps(to + i + 16, _mm512_permutex2var_ps(first, odd, second));
+  }
+}
+
+ACCEL_AVX512 void even_columns_first_avx512(const uint16_t* from, int64_t count, uint16_t* to) {
+  for (int64_t i = 0; i < count; i += 64) {
+    const __m512i first = _mm512_loadu_si512(from + i), second = _mm512_loadu_si512(from + i + 32);
+    // Numbers with even indices are the low halves of pairs.
+    store_low_halves(first, second, to + i);
+    store_low_halves(_mm512_maskz_srli_epi32(kAll, first, 16),
+                     _mm512_maskz_srli_epi32(kAll, second, 16), to + i + 32);
   }
 }
 
