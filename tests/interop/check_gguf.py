@@ -21,6 +21,7 @@ import sentencepiece
 import tokenizers
 import torch
 import transformers
+from sentencepiece import sentencepiece_model_pb2
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 try:
@@ -262,12 +263,19 @@ TOKENIZERS = {
     "dbrx": lambda: byte_level_tokenizer(split_at(REGEX)),
     "qwen2": lambda: byte_level_tokenizer(split_at(REGEX.replace("{1,3}", "")), normalizer=normalizers.NFC()),
     "tekken": lambda: byte_level_tokenizer(split_at(TEKKEN), ignore_merges=True, bos=True),
+    "t5": lambda: unigram_tokenizer(),
 }
 TEXTS = ["Hello, world! It's 12345 o'clock", "  two  spaces\n\nand lines\t", "na\u00efve caf\u00e9 \u2013 \u6771\u4eac \U0001f642",
          "a", "1,234.5 we'LL CamelCase", "x [note] y</s>"]
 
 
-def sentencepiece_model(folder):
+BPE = {"model_type": "bpe", "byte_fallback": True, "normalization_rule_name": "identity",
+       "remove_extra_whitespaces": False, "user_defined_symbols": ["[note]"]}
+UNIGRAM = {"model_type": "unigram", "normalization_rule_name": "nmt_nfkc", "remove_extra_whitespaces": True}
+UNIGRAM_PLAIN = {**UNIGRAM, "normalization_rule_name": "identity", "remove_extra_whitespaces": False}
+
+
+def sentencepiece_model(folder, **options):
     sentencepiece.SentencePieceTrainer.train(
         input=str(ROOT / "README.md"), model_prefix=str(folder / "tokenizer"), vocab_size=560, minloglevel=2, **options)
     (folder / "tokenizer.vocab").unlink()
@@ -286,12 +294,27 @@ def as_tokenizer(pieces):
     return out
 
 
+def unigram_tokenizer():
+    """T5's kind, trained on this repository's README, with the character map of a SentencePiece model."""
+    out = tokenizers.Tokenizer(models.Unigram())
+    with tempfile.TemporaryDirectory() as folder:
+        sentencepiece_model(Path(folder), **UNIGRAM)
+        model = sentencepiece_model_pb2.ModelProto.FromString((Path(folder) / "tokenizer.model").read_bytes())
+    out.normalizer = normalizers.Precompiled(model.normalizer_spec.precompiled_charsmap)
+    out.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace()])
+    out.train([str(ROOT / "README.md")], trainers.UnigramTrainer(
+        vocab_size=560, special_tokens=["<pad>", "</s>", "<unk>"], unk_token="<unk>", show_progress=False))
+    out.post_processor = processors.TemplateProcessing("$A </s>", special_tokens=[("</s>", 1)])
+    return out
+
+
 def check_tokenizer(binary, folder, name):
     """llama.cpp makes the tokens of the tokenizer in the folder that a model started from."""
     theirs = folder / "theirs"
     theirs.mkdir()
     if name.startswith("sentencepiece"):
-        pieces = sentencepiece_model(theirs)
+        kind = UNIGRAM_PLAIN if "plain" in name else UNIGRAM if "unigram" in name else BPE
+        pieces = sentencepiece_model(theirs, **kind)
         expected = [pieces.encode(text) for text in TEXTS[:-1]]
         if name.endswith(".json"):
             (theirs / "tokenizer.model").unlink()
@@ -302,14 +325,16 @@ def check_tokenizer(binary, folder, name):
         expected = [tokenizer.encode(text).ids for text in TEXTS]
     template = "{% for m in messages %}{{ m.content }}{% endfor %}"
     (theirs / "tokenizer_config.json").write_text(json.dumps(
-        {"bos_token": "<s>", "eos_token": "</s>", "chat_template": template}))
+        {**({} if name == "t5" else {"bos_token": "<s>"}), "eos_token": "</s>", "chat_template": template}))
     trained(binary, folder, "mistral", vocab_size=576)
     done = accel_run(binary, folder, "export", "runs/job", "--to", "model.gguf")
     fields = gguf.GGUFReader(folder / "model.gguf").fields
     found = {key: field.contents() for key, field in fields.items() if key.startswith("tokenizer.")}
     assert found["tokenizer.chat_template"] == template
     assert len(found["tokenizer.ggml.tokens"]) == 576
-    if name in TOKENIZERS:
+    assert found["tokenizer.ggml.model"] == ("t5" if name == "t5" or "unigram" in name else
+                                             "gpt2" if name in TOKENIZERS else "llama")
+    if name in TOKENIZERS and name != "t5":
         assert found["tokenizer.ggml.pre"] == name, found["tokenizer.ggml.pre"]
         assert ("(NFC)" in done.stderr) == (name == "qwen2"), done.stderr
     if llama_cpp is not None:
@@ -317,7 +342,7 @@ def check_tokenizer(binary, folder, name):
         model = llama_cpp.LlamaModel(str(folder / "model.gguf"), parameters)
         vocabulary = model.get_vocab()
         assert (vocabulary.token_bos(), vocabulary.token_eos()) == tuple(
-            found[f"tokenizer.ggml.{key}_token_id"] for key in ("bos", "eos"))
+            found.get(f"tokenizer.ggml.{key}_token_id", -1) for key in ("bos", "eos"))
         for text, ids in zip(TEXTS, expected):
             ours = list(vocabulary.tokenize(text, add_special=True, parse_special=True))
             assert ours == ids, (name, text, ours, ids)
@@ -331,7 +356,8 @@ def main():
         print("without llama.cpp: the package cyllama is not there")
     else:
         llama_cpp.disable_logging()
-    kinds = [*TOKENIZERS, "sentencepiece.model", "sentencepiece.json"]
+    kinds = [*TOKENIZERS, "sentencepiece.model", "sentencepiece.json", "sentencepiece_unigram.model",
+             "sentencepiece_unigram_plain.model"]
     for name in sys.argv[2:] or [*CASES, *(f"tokenizer:{kind}" for kind in kinds)]:
         with tempfile.TemporaryDirectory() as folder:
             if name in CASES:
