@@ -82,7 +82,7 @@ KEPT_EXACT = (".ffn_gate_inp.weight", "position_embd.weight")  # in F32 whatever
 TOLERANCE = {"f32": 1e-5, "f16": 0.01, "bf16": 0.05, "q8_0": 0.2}
 GELU_TOLERANCE = 2e-3
 
-PROMPT = "The model trains on two"
+PROMPT = "The model trains on two ranks of a machine"
 
 RECIPE = """
 name: job
@@ -202,6 +202,7 @@ def check_generation(binary, folder, tokenizer, path):
                      "--max-new-tokens", "12", "--temperature", "0", "--json")
     ours = json.loads(done.stdout)["token_ids"]
     prompt = tokenizer.encode(PROMPT).ids
+    assert ROPE["original_max_position_embeddings"] < len(prompt) <= CONTEXT - 12, len(prompt)
     theirs = llama_logits(path, prompt)[1][len(prompt):]
     assert ours and ours == theirs[:len(ours)], (ours, theirs)
     print(f"  llama.cpp: the {len(ours)} tokens of generate")
@@ -211,6 +212,7 @@ def check_model(binary, folder, name):
     (folder / "theirs").mkdir()
     tokenizer = byte_level_tokenizer(GPT2, vocab_size=VOCAB - 8)
     tokenizer.save(str(folder / "theirs/tokenizer.json"))
+    (folder / "theirs/tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "PreTrainedTokenizerFast"}))
     model = trained(binary, folder, name)
     files = {}
     for kind in ("f32", "f16", "bf16", "q8_0"):
