@@ -267,9 +267,10 @@ def check_frozen_conversions(scratch, report, recipes):
         report.check("and the bits of the adapter",
                      adapter(scratch, words[1]) == adapter(scratch, f"{folder}-memory"))
         peak, whole = peak_of(scratch, words[1]), peak_of(scratch, f"{folder}-memory")
-        report.check(f"peak memory is {peak:.0f} MiB, of all blocks {whole:.0f}", peak < whole - 40)
+        blocks, mebibytes_of_blocks = (8, 96) if folder.startswith("gpt2") else (16, 196)
+        # Half as much more is that of the activations that checkpointed blocks compute again.
+        report.check(f"peak memory is {peak:.0f} MiB, of all blocks {whole:.0f}", peak < whole - 1.2 * mebibytes_of_blocks)
         table = output_of(scratch, "plan", f"{folder}.yaml", "name=planned", LIMIT)
-        blocks = 8 if folder.startswith("gpt2") else 16
         report.check("the plan says what is streamed", re.search(rf"  streams    {blocks} blocks of \S+ MiB from '\S+/{folder}', 3 of them in memory", table), table)
     train(scratch, report, "gpt2.yaml", "gpt2-resumed", LIMIT, "train.until=2 steps")
     train(scratch, report, "gpt2.yaml", "gpt2-resumed", LIMIT, "--allow", "train.until")
