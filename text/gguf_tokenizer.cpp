@@ -115,7 +115,7 @@ void add_loose_tokens(const JsonNode& added, std::vector<std::string>& notes) {
 /// Throws FormatError with the reason.
 GgufVocabulary vocabulary_of(const JsonNode& file) {
   const JsonNode model = file.at("model");
-  const std::string type = model.type();
+  const std::string& type = model.type();
   if (type == "Unigram") return unigram_vocabulary(file);
   if (type != "BPE") throw FormatError(text("its model is '{}'", type));
   return model.flag_or("byte_fallback", false) ? marked_vocabulary(file)
