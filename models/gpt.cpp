@@ -174,6 +174,10 @@ class Gpt final : public DecoderModel {
     write_gpt_options(options, shapes, config);
   }
   static HfNames names(const GptOptions& options) { return options.names(); }
+  static GgufModel gguf(const GptOptions& options, const nlohmann::json& config,
+                        const std::vector<TensorSource>& weights) {
+    return gpt_gguf(options, config, weights);
+  }
 
   Gpt(const GptOptions& options, const ModelContext& context)
       : DecoderModel({.head = DecoderHead::of(kName, options),

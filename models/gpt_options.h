@@ -47,5 +47,9 @@ struct GptOptions {
 GptOptions gpt_options_in(HfConfig& config);
 void write_gpt_options(const GptOptions& options, const WeightShapes& shapes,
                        nlohmann::json& config);
+/// As llama.cpp has it: `config` and `weights` are those of a folder, linear layers [out, in].
+/// Throws Error (kRecipe) for options that llama.cpp's GPT-2 lacks.
+GgufModel gpt_gguf(const GptOptions& options, const nlohmann::json& config,
+                   const std::vector<TensorSource>& weights);
 
 }  // namespace accel

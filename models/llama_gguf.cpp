@@ -10,6 +10,7 @@
 #include "core/base/text.h"
 #include "core/recipe/number_text.h"
 #include "models/llama_families.h"
+#include "models/llama_gguf_experts.h"
 #include "models/llama_options.h"
 
 namespace accel {
@@ -23,17 +24,21 @@ struct GgufArchitecture {
   const char* name;        ///< llama.cpp's
   bool interleaved =
       false;  ///< it rotates element 2 i with 2 i + 1, and not i with half the head + i
-  bool has_biases = false;    ///< optional ones everywhere
+  bool has_biases = false;          ///< optional ones everywhere
+  bool has_square_queries = false;  ///< as many features as the model has
   int64_t window_period = 0;  ///< of layers, the last without the window; 0: it knows no windows
 };
 
 constexpr GgufArchitecture kGgufArchitectures[] = {
     {.model_type = "llama", .name = "llama", .interleaved = true, .has_biases = true},
     {.model_type = "mistral", .name = "llama", .interleaved = true, .has_biases = true},
+    {.model_type = "mixtral", .name = "llama", .interleaved = true, .has_biases = true},
     {.model_type = "smollm3", .name = "smollm3", .interleaved = true},
-    {.model_type = "qwen2", .name = "qwen2"},
+    {.model_type = "qwen2", .name = "qwen2", .has_square_queries = true},
+    {.model_type = "qwen2_moe", .name = "qwen2moe", .has_square_queries = true},
     {.model_type = "qwen3", .name = "qwen3"},
-    {.model_type = "phi3", .name = "phi3"},
+    {.model_type = "qwen3_moe", .name = "qwen3moe"},
+    {.model_type = "phi3", .name = "phi3", .has_square_queries = true},
     {.model_type = "gemma", .name = "gemma"},
     {.model_type = "gemma2", .name = "gemma2", .window_period = 2},
     {.model_type = "gemma3_text", .name = "gemma3", .window_period = 6},
@@ -41,11 +46,6 @@ constexpr GgufArchitecture kGgufArchitectures[] = {
 
 constexpr int64_t kSmolLm3Period = 4;       ///< of layers, the last without rotary positions
 constexpr double kGemmaLocalTheta = 10000;  ///< of Gemma 3's layers with a window
-
-[[noreturn]] void refuse_gguf(const std::string& what) {
-  throw Error(ExitCode::kRecipe, text("llama.cpp's models lack what this model has: {}", what),
-              "export a folder for transformers: '--format transformers'");
-}
 
 const GgufArchitecture& architecture_of(const std::string& model_type) {
   std::vector<std::string> known;
@@ -68,7 +68,7 @@ class LlamaGguf {
   LlamaGguf(const LlamaOptions& options, const nlohmann::json& config,
             const std::vector<TensorSource>& weights)
       : options_(options),
-        weights_(weights),
+        weights_(stacked_experts(weights)),
         architecture_(architecture_of(config.value("model_type", ""))),
         context_(config.value("max_position_embeddings",
                               family_of(architecture_.model_type)->defaults.context)),
@@ -78,23 +78,31 @@ class LlamaGguf {
 
   GgufModel model() && {
     check_parts();
+    check_experts();
     check_scores();
     add_sizes();
+    add_experts();
     add_windows();
     add_positions();
-    for (const TensorSource& weight : weights_) out_.tensors.push_back(stored(weight));
+    for (const TensorSource& weight : weights_) add_weight(weight);
     return std::move(out_);
   }
 
  private:
   bool is(std::string_view name) const { return architecture_.name == name; }
   bool is_gemma() const { return is_gemma_name(architecture_.name); }
+  bool has_experts() const { return options_.moe.num_experts > 0; }
 
   void add(const char* key, GgufValue value) {
     out_.fields.push_back({text("{}.{}", architecture_.name, key), std::move(value)});
   }
   void add_count(const char* key, int64_t value) { add(key, static_cast<uint32_t>(value)); }
   void add_number(const char* key, double value) { add(key, static_cast<float>(value)); }
+
+  bool is_untied() const {
+    return std::ranges::any_of(
+        weights_, [](const TensorSource& weight) { return weight.name == "lm_head.weight"; });
+  }
 
   void check_parts() const {
     if (options_.has_score()) refuse_gguf("a head in place of the language model's");
@@ -106,15 +114,44 @@ class LlamaGguf {
     if (has_biases && !architecture_.has_biases) {
       refuse_gguf(text("biases in {}", architecture_.name));
     }
-    const bool is_untied = std::ranges::any_of(
-        weights_, [](const TensorSource& weight) { return weight.name == "lm_head.weight"; });
-    if (is_gemma() && is_untied) refuse_gguf("a head that is not tied to Gemma's embedding");
+    if (is_gemma() && is_untied()) refuse_gguf("a head that is not tied to Gemma's embedding");
+    const int64_t width = options_.num_heads * options_.per_head();
+    if (architecture_.has_square_queries && width != options_.hidden_size) {
+      refuse_gguf(text("'head_dim' of {} in {}, and {} heads and {} features", options_.per_head(),
+                       architecture_.name, options_.num_heads, options_.hidden_size));
+    }
     for (int64_t i = 0; i < options_.num_layers; ++i) {
       const bool rotates = !is("smollm3") || (i + 1) % kSmolLm3Period != 0;
       if (options_.has_positions(i) == rotates) continue;
       refuse_gguf(
           text("layer {} {} rotary positions ('nope_layers')", i, rotates ? "without" : "with"));
     }
+  }
+
+  /// llama.cpp's models of experts have them in all layers, and know the weights of a token's
+  /// experts by the model.
+  void check_experts() const {
+    const MoeOptions& moe = options_.moe;
+    if (!has_experts()) return;
+    if (!moe.is_everywhere()) {
+      refuse_gguf("layers without experts ('moe.decoder_sparse_step', 'moe.mlp_only_layers')");
+    }
+    if (moe.norm_topk_prob == is("qwen2moe")) {
+      refuse_gguf(text("'moe.norm_topk_prob: {}' in {}", moe.norm_topk_prob ? "true" : "false",
+                       architecture_.model_type));
+    }
+    if (moe.bias_update_rate > 0) refuse_gguf("a bias of experts ('moe.bias_update_rate')");
+  }
+
+  void add_experts() {
+    const MoeOptions& moe = options_.moe;
+    if (!has_experts()) return;
+    add_count("expert_count", moe.num_experts);
+    add_count("expert_used_count", moe.num_experts_per_tok);
+    if (is("llama")) return;
+    add_count("expert_feed_forward_length", options_.expert_inner());
+    if (moe.shared_expert_intermediate_size == 0) return;
+    add_count("expert_shared_feed_forward_length", moe.shared_expert_intermediate_size);
   }
 
   /// The scale and the bounds of attention scores and logits, which llama.cpp knows by the model.
@@ -144,7 +181,8 @@ class LlamaGguf {
     add_count("context_length", context_);
     add_count("embedding_length", options_.hidden_size);
     add_count("block_count", options_.num_layers);
-    add_count("feed_forward_length", options_.inner());
+    add_count("feed_forward_length",
+              is("llama") && has_experts() ? options_.expert_inner() : options_.inner());
     add_count("attention.head_count", options_.num_heads);
     add_count("attention.head_count_kv", options_.groups());
     add_count("attention.key_length", options_.per_head());
@@ -253,7 +291,7 @@ class LlamaGguf {
   /// llama.cpp's name of a weight.
   std::string name_of(const std::string& name) const {
     const bool is_sandwich = options_.sandwich_norms;
-    const std::pair<std::string_view, const char*> ends[] = {
+    const GgufName names[] = {
         {"model.embed_tokens.", "token_embd."},
         {"model.norm.", "output_norm."},
         {"lm_head.", "output."},
@@ -271,20 +309,41 @@ class LlamaGguf {
         {"mlp.gate_proj.", "ffn_gate."},
         {"mlp.up_proj.", "ffn_up."},
         {"mlp.gate_up_proj.", "ffn_up."},
-        {"mlp.down_proj.", "ffn_down."}};
-    constexpr std::string_view kLayers = "model.layers.";
-    const size_t dot = name.rfind('.');
-    std::string_view layer = std::string_view(name).substr(0, dot + 1);
-    std::string block;
-    if (layer.starts_with(kLayers)) {
-      const size_t end = layer.find('.', kLayers.size());
-      block = text("blk.{}.", layer.substr(kLayers.size(), end - kLayers.size()));
-      layer = layer.substr(end + 1);
+        {"mlp.down_proj.", "ffn_down."},
+        {"mlp.gate.", "ffn_gate_inp."},
+        {"block_sparse_moe.gate.", "ffn_gate_inp."},
+        {"mlp.experts.gate_proj.", "ffn_gate_exps."},
+        {"block_sparse_moe.experts.w1.", "ffn_gate_exps."},
+        {"mlp.experts.up_proj.", "ffn_up_exps."},
+        {"block_sparse_moe.experts.w3.", "ffn_up_exps."},
+        {"mlp.experts.down_proj.", "ffn_down_exps."},
+        {"block_sparse_moe.experts.w2.", "ffn_down_exps."},
+        {"mlp.shared_expert_gate.", "ffn_gate_inp_shexp."},
+        {"mlp.shared_expert.gate_proj.", "ffn_gate_shexp."},
+        {"mlp.shared_expert.up_proj.", "ffn_up_shexp."},
+        {"mlp.shared_expert.down_proj.", "ffn_down_shexp."}};
+    return gguf_weight_name(name, "model.layers.", names);
+  }
+
+  void add_weight(const TensorSource& weight) {
+    TensorSource out = stored(weight);
+    if (out.name.ends_with(".ffn_gate_inp.weight")) out_.exact.insert(out.name);
+    if (out.name.ends_with(".ffn_gate_inp_shexp.weight")) out = as_vector(std::move(out));
+    const bool is_head = is("qwen2moe") && out.name == "token_embd.weight" && !is_untied();
+    if (is_head) {  // llama.cpp has no tied one there
+      out_.tensors.push_back(out);
+      out.name = "output.weight";
     }
-    for (const auto& [theirs, ours] : ends) {
-      if (layer == theirs) return block + ours + name.substr(dot + 1);
-    }
-    refuse_gguf(text("the weight '{}'", name));
+    out_.tensors.push_back(std::move(out));
+  }
+
+  static TensorSource as_vector(TensorSource source) {
+    source.shape = {count_of(source.shape)};
+    source.read = [read = source.read, shape = source.shape] {
+      const Array array = read();
+      return Array(array.type(), shape, array.data(), array.owner());
+    };
+    return source;
   }
 
   /// The weight in llama.cpp's name and layout.
@@ -326,7 +385,7 @@ class LlamaGguf {
   }
 
   const LlamaOptions& options_;
-  const std::vector<TensorSource>& weights_;
+  const std::vector<TensorSource> weights_;
   const GgufArchitecture& architecture_;
   int64_t context_, vocab_;
   GgufModel out_;

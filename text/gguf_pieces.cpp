@@ -55,17 +55,21 @@ std::vector<GgufPiece> gguf_pieces(const JsonNode& file) {
     if (!unknown.empty() && text == unknown) type = GgufTokenType::kUnknown;
     piece_at(out, id) = {text, type};
   }
+  add_added_pieces(file, out);
+  return out;
+}
+
+void add_added_pieces(const JsonNode& file, std::vector<GgufPiece>& pieces) {
   const JsonNode added = file.find("added_tokens");
-  if (added.is_null()) return out;
+  if (added.is_null()) return;
   for (const JsonNode& token : added.items()) {
-    GgufPiece& piece = piece_at(out, token.at("id").integer(0, kMostIds));
+    GgufPiece& piece = piece_at(pieces, token.at("id").integer(0, kMostIds));
     piece.text = token.at("content").text();
     const bool is_special = token.flag_or("special", false);
     if (is_special && piece.type == GgufTokenType::kUnknown) continue;
     piece.type = is_special ? GgufTokenType::kControl : GgufTokenType::kUserDefined;
     if (!is_special) piece.text = with_spaces(piece.text);
   }
-  return out;
 }
 
 std::vector<GgufMerge> gguf_merges(const JsonNode& model) {

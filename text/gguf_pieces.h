@@ -28,6 +28,10 @@ struct GgufPiece {
 /// Throws FormatError with the path in the file.
 std::vector<GgufPiece> gguf_pieces(const JsonNode& file);
 
+/// Sets the added tokens of a tokenizer.json: special ones are control tokens, but an unknown one
+/// stays what it is; others are user-defined. Throws FormatError with the path in the file.
+void add_added_pieces(const JsonNode& file, std::vector<GgufPiece>& pieces);
+
 /// A merge of two tokens into one.
 struct GgufMerge {
   std::string left, right;

@@ -11,8 +11,8 @@
 #include "core/base/utf8.h"
 #include "formats/sentencepiece_file.h"
 #include "text/chat/chat_template.h"
-#include "text/gguf_pieces.h"
 #include "text/gguf_splits.h"
+#include "text/gguf_vocabulary.h"
 #include "text/json_node.h"
 #include "text/pre_tokenizer.h"
 #include "text/pretrained/tokenizer_folder.h"
@@ -23,34 +23,14 @@ namespace {
 
 constexpr auto kPrefix = "tokenizer.ggml.";
 constexpr auto kMark = "\xe2\x96\x81";
+constexpr float kUnusedScore = -1e9;  ///< no text has such a token
 
 [[noreturn]] void refuse_tokenizer(const std::filesystem::path& path, const std::string& why) {
   throw Error(ExitCode::kRecipe,
               text("llama.cpp has no such tokenizer as '{}': {}", path.string(), why),
-              text("it has byte-level BPE with the splits {}, and SentencePiece's BPE with byte "
-                   "fallback",
+              text("it has byte-level BPE with the splits {}, SentencePiece's BPE with byte "
+                   "fallback, and Unigram",
                    gguf_splits_text()));
-}
-
-/// The vocabulary of either kind.
-struct GgufVocabulary {
-  std::vector<GgufPiece> pieces;
-  std::vector<std::string> merges;  ///< of byte-level BPE
-  std::vector<float> scores;        ///< of SentencePiece
-  std::string split;                ///< of byte-level BPE
-  bool is_sentencepiece = false;
-  bool add_space_prefix = false;
-  std::vector<std::string> notes = {};
-};
-
-/// Normalizers in order, those of sequences included.
-void add_steps(const JsonNode& node, const char* list, std::vector<JsonNode>& out) {
-  if (node.is_null()) return;
-  if (node.type() != "Sequence") {
-    out.push_back(node);
-    return;
-  }
-  for (const JsonNode& step : node.at(list).items()) add_steps(step, list, out);
 }
 
 /// Throws FormatError with the reason.
@@ -61,9 +41,7 @@ GgufVocabulary byte_level_vocabulary(const JsonNode& file) {
     throw FormatError(text("its 'pre_tokenizer' and 'ignore_merges' are none of llama.cpp's: {}",
                            file.find("pre_tokenizer").json().dump()));
   }
-  std::vector<JsonNode> normalizers;
-  add_steps(file.find("normalizer"), "normalizers", normalizers);
-  for (const JsonNode& step : normalizers) {
+  for (const JsonNode& step : gguf_steps(file.find("normalizer"), "normalizers")) {
     if (step.type() != "NFC") throw FormatError(text("its normalizer is '{}'", step.type()));
     out.notes.emplace_back("llama.cpp does not compose characters as the tokenizer does (NFC)");
   }
@@ -82,10 +60,8 @@ GgufVocabulary byte_level_vocabulary(const JsonNode& file) {
 
 /// Reads the steps that put marks for spaces. Throws FormatError for others.
 void read_marks(const JsonNode& file, GgufVocabulary& out) {
-  std::vector<JsonNode> steps;
-  add_steps(file.find("normalizer"), "normalizers", steps);
   bool has_marks = false;
-  for (const JsonNode& step : steps) {
+  for (const JsonNode& step : gguf_steps(file.find("normalizer"), "normalizers")) {
     if (step.type() == "Prepend" && step.at("prepend").text() == kMark) {
       out.add_space_prefix = true;
     } else if (step.type() == "Replace" && step.at("pattern").text_or("String", "") == " " &&
@@ -104,24 +80,14 @@ void read_marks(const JsonNode& file, GgufVocabulary& out) {
   const std::string kind = words.is_null() ? "absent" : words.type();
   if (kind != "Metaspace") throw FormatError(text("its 'pre_tokenizer' is {}", kind));
   const MetaspaceOptions options = read_metaspace(words);
-  if (options.mark != kMark) throw FormatError("it marks spaces otherwise");
-  out.add_space_prefix = out.add_space_prefix || options.prepend != PrependScheme::kNever;
-  if (options.prepend == PrependScheme::kFirst) {
-    out.notes.emplace_back(
-        "llama.cpp prepends a space after a special token too, not only to the text");
-  }
-  const auto crosses = [](const GgufPiece& piece) {
-    return piece.type == GgufTokenType::kNormal && piece.text.find(kMark, 1) != piece.text.npos;
-  };
-  if (options.split && std::any_of(out.pieces.begin(), out.pieces.end(), crosses)) {
-    throw FormatError("it has tokens across spaces, at which it splits");
-  }
+  if (gguf_space_prefix(options, out.notes)) out.add_space_prefix = true;
+  if (options.split) check_words_in_pieces(out.pieces);
 }
 
 /// Throws FormatError with the reason.
 GgufVocabulary marked_vocabulary(const JsonNode& file) {
   GgufVocabulary out;
-  out.is_sentencepiece = true;
+  out.kind = GgufTokenizerKind::kSentencePiece;
   out.pieces = gguf_pieces(file);
   read_marks(file, out);
   const auto bytes =
@@ -146,15 +112,21 @@ void add_loose_tokens(const JsonNode& added, std::vector<std::string>& notes) {
   }
 }
 
+/// Throws FormatError with the reason.
+GgufVocabulary vocabulary_of(const JsonNode& file) {
+  const JsonNode model = file.at("model");
+  const std::string& type = model.type();
+  if (type == "Unigram") return unigram_vocabulary(file);
+  if (type != "BPE") throw FormatError(text("its model is '{}'", type));
+  return model.flag_or("byte_fallback", false) ? marked_vocabulary(file)
+                                               : byte_level_vocabulary(file);
+}
+
 GgufVocabulary json_vocabulary(const std::filesystem::path& path) {
   const TokenizerFolder read = read_tokenizer_folder(path);
   const JsonNode file(read.file, "");
   try {
-    const JsonNode model = file.at("model");
-    const std::string type = model.type();
-    if (type != "BPE") throw FormatError(text("its model is '{}'", type));
-    GgufVocabulary out = model.flag_or("byte_fallback", false) ? marked_vocabulary(file)
-                                                               : byte_level_vocabulary(file);
+    GgufVocabulary out = vocabulary_of(file);
     add_loose_tokens(file.find("added_tokens"), out.notes);
     return out;
   } catch (const FormatError& error) {
@@ -162,16 +134,11 @@ GgufVocabulary json_vocabulary(const std::filesystem::path& path) {
   }
 }
 
-GgufVocabulary model_vocabulary(const std::filesystem::path& path) {
-  using Kind = SentencePieceFile::Kind;
-  const SharedBytes bytes = map_file(path.string());
-  const SentencePieceFile file = read_sentencepiece_file(as_text(bytes.view));
-  if (file.model != SentencePieceFile::Model::kBpe) refuse_tokenizer(path, "it is not BPE");
-  if (!file.byte_fallback) refuse_tokenizer(path, "it has no byte fallback");
-  if (file.whitespace_as_suffix) refuse_tokenizer(path, "its words end with their space");
-  if (!file.escape_whitespaces) refuse_tokenizer(path, "it does not mark spaces");
+/// SentencePiece's BPE. Throws FormatError with the reason.
+GgufVocabulary merged_vocabulary(const SentencePieceFile& file) {
+  if (!file.byte_fallback) throw FormatError("it has no byte fallback");
   GgufVocabulary out;
-  out.is_sentencepiece = true;
+  out.kind = GgufTokenizerKind::kSentencePiece;
   out.add_space_prefix = file.add_dummy_prefix;
   if (!file.character_map.empty()) {
     out.notes.emplace_back("llama.cpp does not normalize characters as the tokenizer does");
@@ -179,13 +146,44 @@ GgufVocabulary model_vocabulary(const std::filesystem::path& path) {
   if (file.remove_extra_whitespaces) {
     out.notes.emplace_back("llama.cpp does not remove repeated spaces as the tokenizer does");
   }
+  for (const SentencePieceFile::Piece& piece : file.pieces) out.scores.push_back(piece.score);
+  return out;
+}
+
+/// Throws FormatError with the reason.
+GgufVocabulary vocabulary_of(const SentencePieceFile& file) {
+  using Kind = SentencePieceFile::Kind;
+  using Model = SentencePieceFile::Model;
+  if (file.model != Model::kBpe && file.model != Model::kUnigram) {
+    throw FormatError("it is neither BPE nor Unigram");
+  }
+  if (file.whitespace_as_suffix) throw FormatError("its words end with their space");
+  if (!file.escape_whitespaces) throw FormatError("it does not mark spaces");
+  GgufVocabulary out =
+      file.model == Model::kBpe ? merged_vocabulary(file) : unigram_vocabulary(file);
+  bool is_defined = false;
   for (const SentencePieceFile::Piece& piece : file.pieces) {
     std::string shown = piece.text;
     if (piece.kind == Kind::kUserDefined) shown = replaced(Pattern::literal(kMark), shown, " ");
+    is_defined = is_defined || piece.kind == Kind::kUserDefined;
     out.pieces.push_back({std::move(shown), static_cast<GgufTokenType>(piece.kind)});
-    out.scores.push_back(piece.score);
+  }
+  if (is_defined) {
+    out.notes.emplace_back(
+        "llama.cpp takes what precedes and follows a user-defined piece for texts of their own, "
+        "and prepares the spaces of each");
   }
   return out;
+}
+
+GgufVocabulary model_vocabulary(const std::filesystem::path& path) {
+  const SharedBytes bytes = map_file(path.string());
+  const SentencePieceFile file = read_sentencepiece_file(as_text(bytes.view));
+  try {
+    return vocabulary_of(file);
+  } catch (const FormatError& error) {
+    refuse_tokenizer(path, error.what());
+  }
 }
 
 /// Adds unused tokens for the rows without one.
@@ -198,7 +196,9 @@ void fill_rows(const std::filesystem::path& path, int64_t rows, GgufVocabulary& 
                 "export with the tokenizer that the model was trained with");
   }
   vocabulary.pieces.resize(count);
-  if (vocabulary.is_sentencepiece) vocabulary.scores.resize(count, -1000.0F);
+  if (vocabulary.kind != GgufTokenizerKind::kByteLevel) {
+    vocabulary.scores.resize(count, kUnusedScore);
+  }
   for (size_t id = 0; id < count; ++id) {
     GgufPiece& piece = vocabulary.pieces[id];
     if (piece.text.empty()) piece = {text("[PAD{}]", id), GgufTokenType::kUnused};
@@ -215,18 +215,38 @@ void add_vocabulary(const GgufVocabulary& vocabulary, std::vector<GgufField>& fi
     tokens.push_back(piece.text);
     types.push_back(static_cast<int32_t>(piece.type));
   }
-  add("model", std::string(vocabulary.is_sentencepiece ? "llama" : "gpt2"));
-  add("pre", vocabulary.is_sentencepiece ? std::string("default") : vocabulary.split);
+  const bool is_byte_level = vocabulary.kind == GgufTokenizerKind::kByteLevel;
+  const bool is_unigram = vocabulary.kind == GgufTokenizerKind::kUnigram;
+  add("model", std::string(is_byte_level ? "gpt2" : is_unigram ? "t5" : "llama"));
+  add("pre", is_byte_level ? vocabulary.split : std::string("default"));
   add("tokens", std::move(tokens));
-  if (vocabulary.is_sentencepiece) add("scores", vocabulary.scores);
+  if (!is_byte_level) add("scores", vocabulary.scores);
   add("token_type", std::move(types));
-  if (!vocabulary.is_sentencepiece) add("merges", vocabulary.merges);
+  if (is_byte_level) add("merges", vocabulary.merges);
   add("add_space_prefix", vocabulary.add_space_prefix);
+  if (!is_unigram) return;
+  add("remove_extra_whitespaces", vocabulary.remove_extra_whitespaces);
+  if (vocabulary.character_map.empty()) return;
+  add("precompiled_charsmap",
+      std::vector<uint8_t>(vocabulary.character_map.begin(), vocabulary.character_map.end()));
+}
+
+/// The end token that llama.cpp takes where a file names none.
+size_t usual_end_token(GgufTokenizerKind kind) {
+  switch (kind) {
+    case GgufTokenizerKind::kByteLevel:
+      return 11;
+    case GgufTokenizerKind::kSentencePiece:
+      return 2;
+    case GgufTokenizerKind::kUnigram:
+      break;
+  }
+  return 1;
 }
 
 /// Adds the ids of special tokens, and those that the tokenizer adds to a text.
 void add_special(const std::filesystem::path& path, const Tokenizer& tokenizer,
-                 std::vector<GgufField>& fields) {
+                 const GgufVocabulary& vocabulary, GgufTokenizer& out) {
   const std::vector<int32_t> plain = tokenizer.encode("a", false), whole = tokenizer.encode("a");
   const auto found = std::search(whole.begin(), whole.end(), plain.begin(), plain.end());
   const auto before = found - whole.begin();
@@ -237,16 +257,22 @@ void add_special(const std::filesystem::path& path, const Tokenizer& tokenizer,
   SpecialTokens special = tokenizer.special();
   if (before == 1) special.bos = whole.front();
   if (after == 1) special.eos = whole.back();
+  if (vocabulary.unknown) special.unk = vocabulary.unknown;
   const std::pair<const char*, std::optional<int32_t>> ids[] = {{"bos_token_id", special.bos},
                                                                 {"eos_token_id", special.eos},
                                                                 {"unknown_token_id", special.unk},
                                                                 {"padding_token_id", special.pad},
                                                                 {"mask_token_id", special.mask}};
   for (const auto& [key, id] : ids) {
-    if (id) fields.push_back({std::string(kPrefix) + key, static_cast<uint32_t>(*id)});
+    if (id) out.fields.push_back({std::string(kPrefix) + key, static_cast<uint32_t>(*id)});
   }
-  fields.push_back({std::string(kPrefix) + "add_bos_token", before == 1});
-  fields.push_back({std::string(kPrefix) + "add_eos_token", after == 1});
+  out.fields.push_back({std::string(kPrefix) + "add_bos_token", before == 1});
+  out.fields.push_back({std::string(kPrefix) + "add_eos_token", after == 1});
+  const size_t usual = usual_end_token(vocabulary.kind);
+  if (special.eos || usual >= vocabulary.pieces.size()) return;
+  out.notes.push_back(
+      text("the tokenizer has no end token, and llama.cpp takes token {}, '{}', for one", usual,
+           printable(vocabulary.pieces[usual].text)));
 }
 
 }  // namespace
@@ -263,11 +289,11 @@ GgufTokenizer gguf_tokenizer(const std::filesystem::path& path, int64_t rows) {
   fill_rows(file, rows, vocabulary);
   GgufTokenizer out;
   add_vocabulary(vocabulary, out.fields);
-  add_special(file, *tokenizer, out.fields);
+  out.notes = std::move(vocabulary.notes);
+  add_special(file, *tokenizer, vocabulary, out);
   if (auto chat = find_chat_template(file)) {
     out.fields.push_back({"tokenizer.chat_template", std::move(*chat)});
   }
-  out.notes = std::move(vocabulary.notes);
   return out;
 }
 

@@ -15,6 +15,7 @@ constexpr size_t kMaxTensorName = 63;
 
 /// The format's numbers of value types.
 enum class ValueType : uint32_t {
+  kUint8 = 0,
   kUint32 = 4,
   kInt32 = 5,
   kFloat32 = 6,
@@ -32,12 +33,14 @@ struct ValueWriter {
   std::string& out;
 
   static constexpr ValueType type_of(bool) { return ValueType::kBool; }
+  static constexpr ValueType type_of(uint8_t) { return ValueType::kUint8; }
   static constexpr ValueType type_of(uint32_t) { return ValueType::kUint32; }
   static constexpr ValueType type_of(int32_t) { return ValueType::kInt32; }
   static constexpr ValueType type_of(float) { return ValueType::kFloat32; }
   static ValueType type_of(const std::string&) { return ValueType::kString; }
 
   void put(bool value) const { out += static_cast<char>(value ? 1 : 0); }
+  void put(uint8_t value) const { out += static_cast<char>(value); }
   void put(uint32_t value) const { put_little(out, value); }
   void put(int32_t value) const { put_little(out, value); }
   void put(float value) const { put_little(out, std::bit_cast<uint32_t>(value)); }

@@ -13,7 +13,7 @@
 namespace accel {
 
 using GgufValue = std::variant<bool, uint32_t, float, std::string, std::vector<std::string>,
-                               std::vector<int32_t>, std::vector<float>>;
+                               std::vector<int32_t>, std::vector<float>, std::vector<uint8_t>>;
 
 struct GgufField {
   std::string key;  ///< "llama.block_count"

@@ -36,8 +36,8 @@ class HfFamily {
     bool generates;  ///< a language model with a generation_config.json
     PythonFiles (*python_files)(const nlohmann::json& config);
     std::vector<FieldInfo> (*options)();
-    /// The model for llama.cpp, from `weights` in the folder's names and layouts; null: llama.cpp
-    /// has no such model.
+    /// The model for llama.cpp, from `weights` in the folder's names, linear layers [out, in];
+    /// null: llama.cpp has no such model.
     GgufModel (*gguf)(const Node& options, const nlohmann::json& config,
                       const std::vector<TensorSource>& weights);
   };

@@ -1,5 +1,6 @@
 #include "models/placement/frozen_stream.h"
 
+#include <ATen/Parallel.h>
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
@@ -8,8 +9,17 @@
 #include "models/layers/activation_checkpoint.h"
 #include "models/placement/weight_file.h"
 
+/// Of OpenMP, whose header not every compiler has.
+extern "C" void omp_set_num_threads(int);
+
 namespace accel {
 namespace {
+
+/// Lets operators of this thread use no others: those are the training's.
+void compute_alone() {
+  at::get_num_threads();  // sets the number of the process first
+  omp_set_num_threads(1);
+}
 
 int64_t largest_of(const std::vector<StreamedUnit>& units) {
   int64_t largest = WeightFile::kBlock;
@@ -70,7 +80,23 @@ FrozenStream::FrozenStream(std::vector<StreamedUnit> units, int64_t capacity)
     hooks_.push_back(std::make_unique<Hooks>(*this, units_.size() - 1));
     added.block()->set_hooks(hooks_.back().get());
   }
-  for (size_t i = 0; i < kReaders; ++i) readers_.emplace_back([this] { read_pieces(); });
+}
+
+void FrozenStream::start_readers() {
+  for (size_t i = readers_.size(); i < kReaders; ++i) {
+    readers_.emplace_back([this] {
+      compute_alone();
+      read_pieces();
+    });
+  }
+}
+
+std::vector<at::Tensor> FrozenStream::sources() const {
+  std::vector<at::Tensor> out;
+  for (const auto& unit : units_) {
+    out.insert(out.end(), unit->sources().begin(), unit->sources().end());
+  }
+  return out;
 }
 
 FrozenStream::~FrozenStream() {
@@ -101,6 +127,7 @@ void FrozenStream::use(size_t unit, Pass pass) {
   std::unique_lock lock(mutex_);
   position_ = unit;
   pass_ = pass;
+  start_readers();
   changed_.notify_all();
   if (current_ == unit) return;
   if (current_) units_[*current_]->move_back();
@@ -190,8 +217,7 @@ void FrozenStream::read_pieces() {
     lock.unlock();
     std::exception_ptr failure;
     try {
-      const auto bytes = static_cast<size_t>(piece.bytes);
-      piece.file->read(piece.offset, {memory_of(*slot) + piece.at, bytes}, piece.needed);
+      piece.read_to(memory_of(*slot));
     } catch (const std::exception&) {
       failure = std::current_exception();
     }

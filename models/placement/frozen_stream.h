@@ -25,9 +25,10 @@ struct FrozenFigures {
 
 /// Keeps as many blocks in memory as `capacity` has room for, at least two, and reads those ahead
 /// that passes use next: after a block of a forward pass the next one, at its end the last ones
-/// again, and after a backward pass the first ones. A block that is used last is evicted first.
-/// Sets the hooks of the blocks, which outlive it. Errors of reading are thrown by the block that
-/// needs the bytes. Weights are in the mapped file while their block is not in use.
+/// again, and after a backward pass the first ones. Reading begins with the first pass. A block
+/// that is used last is evicted first. Sets the hooks of the blocks, which outlive it. Errors of
+/// reading are thrown by the block that needs the bytes. Weights are in the mapped file while their
+/// block is not in use.
 class FrozenStream {
  public:
   /// `units`: blocks in the order of a forward pass.
@@ -44,6 +45,8 @@ class FrozenStream {
   int64_t slots() const { return static_cast<int64_t>(slots_.size()); }
   int64_t slot_bytes() const { return slot_bytes_; }
   FrozenFigures figures() const;
+  /// The deferred tensors from which weights are read that files have in another type or layout.
+  std::vector<at::Tensor> sources() const;
 
  private:
   class Hooks;
@@ -66,6 +69,7 @@ class FrozenStream {
   /// The slot with a piece to read, perhaps of a new unit; null: others are used earlier.
   Slot* next_slot();
   Slot* slot_for(size_t unit);
+  void start_readers();
   void read_pieces();
 
   std::vector<std::unique_ptr<MovableUnit>> units_;

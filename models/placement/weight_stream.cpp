@@ -175,8 +175,7 @@ void WeightStream::read_piece(Loading& from, std::unique_lock<std::mutex>& lock)
   lock.unlock();
   std::exception_ptr failure;
   try {
-    const auto bytes = static_cast<size_t>(piece.bytes);
-    piece.file->read(piece.offset, {from.region + piece.at, bytes}, piece.needed);
+    piece.read_to(from.region);
   } catch (const std::exception&) {
     failure = std::current_exception();
   }

@@ -363,6 +363,7 @@ Plan make_plan(const RecipeOptions& recipe, const Node& resolved, const Registry
   plan.mesh = sizes_of_mesh(recipe.accelerator, world);
   plan.data = data;
   if (job->expert_ranks) plan.experts = expert_summary(*job);
+  plan.streaming = streaming_summary(*job);
   if (job->swapper) job->swapper->drain();
   plan.built_bytes = meter->live_bytes();
   const int64_t built_peak = meter->peak_bytes();

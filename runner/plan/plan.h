@@ -57,7 +57,8 @@ struct Plan {
   BatchPlan batches;
   MeshSizes mesh;
   std::optional<PlannedPipeline> pipeline;
-  std::string experts;  ///< of a rank, as the first screen has it; "" without expert parallelism
+  std::string experts;    ///< of a rank, as the first screen has it; "" without expert parallelism
+  std::string streaming;  ///< of frozen weights, as the first screen has it; "" without
   DataSchema data;
   /// Of one optimizer step.
   double flops = 0;        ///< over all ranks

@@ -313,6 +313,10 @@ std::vector<std::string> plan_lines(const PlanPage& page) {
     if (!mesh.empty()) add("mesh", mesh);
     if (!plan.experts.empty()) add("experts", plan.experts);
   }
+  // The same with any number of ranks, which read for themselves.
+  if (!page.plans.empty() && !page.plans.front().streaming.empty()) {
+    add("streams", page.plans.front().streaming);
+  }
   if (page.available > 0) add("machine", bytes_text(page.available) + " of memory available");
   for (std::string& line : table(page)) lines.push_back(std::move(line));
   for (const Plan& plan : page.plans) {

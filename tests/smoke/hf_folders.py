@@ -7,6 +7,7 @@
 import json
 import pathlib
 import shutil
+import struct
 import sys
 import zipfile
 
@@ -130,6 +131,27 @@ def check_refusals(scratch, report):
     report.check("before anything is written", not (scratch.path / "runs/x").exists())
 
 
+def gguf_tensor(content, name):
+    """The dimensions and the type of a tensor, by the bytes of its entry in a GGUF file."""
+    entry = content.index(struct.pack("<Q", len(name)) + name.encode()) + 8 + len(name)
+    count, = struct.unpack_from("<I", content, entry)
+    *dimensions, kind = struct.unpack_from(f"<{count}QI", content, entry + 4)
+    return dimensions, kind
+
+
+def check_gguf_of_gpt(scratch, report):
+    """Linear layers [out, in], which folders have transposed, and positions in F32."""
+    scratch.call("job.yaml", "train.until=1 step", "name=gpt",
+                 "model!={type: gpt, num_layers: 1, num_heads: 2, hidden_size: 32}")
+    code, errors = scratch.call("export", "runs/gpt", "--to", "gpt.gguf")
+    content = (scratch.path / "gpt.gguf").read_bytes()
+    found = [gguf_tensor(content, name) for name in
+             ("blk.0.attn_qkv.weight", "blk.0.ffn_down.weight", "blk.0.ffn_down.bias", "position_embd.weight")]
+    report.check("a GPT-2 is written", code == 0 and b"gpt2.block_count" in content and found[:3] ==
+                 [([32, 96], 1), ([128, 32], 1), ([32], 0)] and found[3][1] == 0, (errors, found))
+    (scratch.path / "gpt.gguf").unlink()
+
+
 def check_gguf(scratch, recipes, report):
     """A file for llama.cpp, or a refusal that leaves none; tests/interop/check_gguf.py reads such files."""
     (scratch.path / "llama.yaml").write_text((recipes / "tiny/llama.yaml").read_text())
@@ -159,7 +181,9 @@ def check_gguf(scratch, recipes, report):
         "two tokenizers": (("runs/two", "--to", "no.gguf"), "a GGUF file has one tokenizer, and the recipe names 2: '"),
         "shards of a file": (("runs/llama", "--to", "no", "--format", "gguf", "--max-shard-size", "1 MB"),
                              "'--max-shard-size' splits a folder, and a GGUF file is one"),
-        "another model": (("runs/job", "--to", "no.gguf"), "GGUF files are supported for models of type 'llama' only\n"
+        "another activation": (("runs/job", "--to", "no.gguf"), "llama.cpp's models lack what this model has: "
+                               "'activation' other than that of gpt2\n"),
+        "another model": (("runs/labels", "--to", "no.gguf"), "GGUF files are supported for models of type 'gpt', 'llama' only\n"
                           "  hint: export a folder: '--format transformers'"),
         "a value beyond float16": (("runs/big", "--to", "no.gguf"), "beyond float16's 65504"),
     }
@@ -215,6 +239,7 @@ def main():
         check_sentencepiece(scratch, recipes, report)
         check_labels(scratch, recipes, report)
         check_refusals(scratch, report)
+        check_gguf_of_gpt(scratch, report)
         check_gguf(scratch, recipes, report)
         check_resume(scratch, report)
         check_exported(scratch, recipes, report)

@@ -6,8 +6,10 @@ disks, and the plan.
 """
 
 import array
+import io
 import json
 import pathlib
+import pickle
 import random
 import re
 import resource
@@ -16,6 +18,8 @@ import struct
 import subprocess
 import sys
 import time
+import types
+import zipfile
 
 import rank_runs
 from sharding import GPT, last_line_of_diff, mebibytes, output_of, train
@@ -67,9 +71,30 @@ def write_llama(folder, layers):
         shapes |= {f"model.layers.{layer}.mlp.{name}_proj.weight": (INNER, WIDTH) for name in ("gate", "up")}
         shapes |= {f"model.layers.{layer}.mlp.down_proj.weight": (WIDTH, INNER)}
         shapes |= {f"model.layers.{layer}.{name}_layernorm.weight": (WIDTH,) for name in ("input", "post_attention")}
+    write_weights(folder, shapes)
+
+
+def write_gpt2(folder, layers):
+    """The same of a GPT-2, whose matrices in blocks are transposed."""
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps({
+        "architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "dtype": "float32", "n_embd": WIDTH, "n_layer": layers,
+        "n_head": 8, "n_positions": 64, "vocab_size": VOCABULARY, "activation_function": "gelu_new", "attn_pdrop": 0.0,
+        "embd_pdrop": 0.0, "resid_pdrop": 0.0, "layer_norm_epsilon": 1e-5, "tie_word_embeddings": True}))
+    shapes = {"transformer.wte.weight": (VOCABULARY, WIDTH), "transformer.wpe.weight": (64, WIDTH)}
+    shapes |= {f"transformer.ln_f.{part}": (WIDTH,) for part in ("weight", "bias")}
+    for layer in range(layers):
+        block = f"transformer.h.{layer}"
+        shapes |= {f"{block}.ln_{i}.{part}": (WIDTH,) for i in (1, 2) for part in ("weight", "bias")}
+        for name, inputs, outputs in (("attn.c_attn", 1, 3), ("attn.c_proj", 1, 1), ("mlp.c_fc", 1, 4), ("mlp.c_proj", 4, 1)):
+            shapes |= {f"{block}.{name}.weight": (inputs * WIDTH, outputs * WIDTH), f"{block}.{name}.bias": (outputs * WIDTH,)}
+    write_weights(folder, shapes)
+
+
+def write_weights(folder, shapes):
     draw = random.Random(1)
     tile = array.array("f", (draw.gauss(0, 0.04) for _ in range(100000)))
-    ones, header, at = array.array("f", [1.0] * WIDTH), {}, 0
+    header, at = {}, 0
     for name, shape in sorted(shapes.items()):
         size = 4 * shape[0] * (shape[1] if len(shape) > 1 else 1)
         header[name] = {"dtype": "F32", "shape": list(shape), "data_offsets": [at, at + size]}
@@ -80,14 +105,78 @@ def write_llama(folder, layers):
         file.write(struct.pack("<Q", len(text)) + text.encode())
         for name, item in header.items():
             left = (item["data_offsets"][1] - item["data_offsets"][0]) // 4
-            if "norm" in name:
-                file.write(ones.tobytes())
+            if "norm" in name or ".ln_" in name:
+                file.write(array.array("f", [1.0] * left).tobytes())
                 continue
             while left:
                 begin = draw.randrange(len(tile))
                 part = tile[begin:begin + left]
                 file.write(part.tobytes())
                 left -= len(part)
+
+
+def weights_in(folder):
+    """The header and the bytes of the weights."""
+    data = (folder / "model.safetensors").read_bytes()
+    (size,) = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8:8 + size])
+    return header, {name: data[8 + size + item["data_offsets"][0]:8 + size + item["data_offsets"][1]]
+                    for name, item in header.items()}
+
+
+def write_halves(source, folder):
+    """The weights in bfloat16, rounded towards zero."""
+    folder.mkdir()
+    (folder / "config.json").write_text((source / "config.json").read_text())
+    header, weights = weights_in(source)
+    at = 0
+    for name, item in header.items():
+        halves = array.array("H", weights[name])[1::2]
+        weights[name] = halves.tobytes()
+        item["dtype"], item["data_offsets"] = "BF16", [at, at + len(weights[name])]
+        at += len(weights[name])
+    text = json.dumps(header)
+    (folder / "model.safetensors").write_bytes(
+        struct.pack("<Q", len(text)) + text.encode() + b"".join(weights[name] for name in header))
+
+
+def write_torch(source, folder, turned):
+    """The weights as pytorch_model.bin, one of them in the order of its columns."""
+    folder.mkdir()
+    (folder / "config.json").write_text((source / "config.json").read_text())
+    header, weights = weights_in(source)
+    torch, utilities = types.ModuleType("torch"), types.ModuleType("torch._utils")
+    torch.FloatStorage = type("FloatStorage", (), {"__module__": "torch"})
+    exec("def _rebuild_tensor_v2(*arguments): pass", utilities.__dict__)
+    utilities._rebuild_tensor_v2.__module__ = "torch._utils"
+
+    class Tensor:
+        def __init__(self, name):
+            self.name = name
+
+        def __reduce__(self):
+            shape = tuple(header[self.name]["shape"])
+            strides = (shape[1], 1) if len(shape) == 2 else (1,)
+            return (utilities._rebuild_tensor_v2,
+                    (Storage(self.name), 0, shape, strides[::-1] if self.name == turned else strides, False, {}))
+
+    class Storage(str):
+        pass
+
+    class Pickler(pickle.Pickler):
+        def persistent_id(self, item):
+            known = isinstance(item, Storage)
+            return ("storage", torch.FloatStorage, str(item), "cpu", len(weights[item]) // 4) if known else None
+
+    sys.modules.update({"torch": torch, "torch._utils": utilities})
+    content = io.BytesIO()
+    Pickler(content, protocol=2).dump({name: Tensor(name) for name in header})
+    del sys.modules["torch"], sys.modules["torch._utils"]
+    with zipfile.ZipFile(folder / "pytorch_model.bin", "w") as file:
+        file.writestr("archive/data.pkl", content.getvalue())
+        for name, part in weights.items():
+            file.writestr(f"archive/data/{name}", part)
+        file.writestr("archive/version", "3\n")
 
 
 def losses(scratch, name):
@@ -135,6 +224,7 @@ def check_frozen_base(scratch, report, recipes):
     said = r"streams    16 blocks of 196\.1 MiB from '\S+/llama16', 3 of them in memory; 1\.0 MiB of other frozen weights"
     report.check("the first screen says what is streamed", re.search(said, shown) and " parameters, as planned" in shown, shown)
     check_frozen_resume(scratch, report, words, same)
+    check_frozen_conversions(scratch, report, recipes)
     check_frozen_refusals(scratch, report, words)
 
 
@@ -159,31 +249,48 @@ def check_frozen_resume(scratch, report, words, same):
                  "trained ones only" in errors and "hint: leave it out, and merge the adapter with PEFT" in errors, errors)
 
 
+def check_frozen_conversions(scratch, report, recipes):
+    """Blocks whose weights the file has in another type or layout than the model trains with."""
+    write_gpt2(scratch.path / "gpt2", 8)
+    for source in ("llama16", "gpt2"):
+        write_halves(scratch.path / source, scratch.path / f"{source}-half")
+    for folder in ("llama16-half", "gpt2", "gpt2-half"):
+        recipe = BASE.replace("FOLDER", str(recipes)).replace("LAYERS", folder)
+        (scratch.path / f"{folder}.yaml").write_text(recipe)
+        words = [f"{folder}.yaml", f"{folder}-memory", "log.every=1 steps"]
+        train(scratch, report, *words)
+        words[1] = f"{folder}-streamed"
+        train(scratch, report, *words, LIMIT)
+        found, same = losses(scratch, words[1]), losses(scratch, f"{folder}-memory")
+        report.check(f"streamed blocks of {folder} have the losses of those in memory", len(found) >= 6 and found == same,
+                     f"{found} {same}")
+        report.check("and the bits of the adapter",
+                     adapter(scratch, words[1]) == adapter(scratch, f"{folder}-memory"))
+        peak, whole = peak_of(scratch, words[1]), peak_of(scratch, f"{folder}-memory")
+        blocks, mebibytes_of_blocks = (8, 96) if folder.startswith("gpt2") else (16, 196)
+        # Half as much more is that of the activations that checkpointed blocks compute again.
+        report.check(f"peak memory is {peak:.0f} MiB, of all blocks {whole:.0f}", peak < whole - 1.2 * mebibytes_of_blocks)
+        table = output_of(scratch, "plan", f"{folder}.yaml", "name=planned", LIMIT)
+        report.check("the plan says what is streamed", re.search(rf"  streams    {blocks} blocks of \S+ MiB from '\S+/{folder}', 3 of them in memory", table), table)
+    train(scratch, report, "gpt2.yaml", "gpt2-resumed", LIMIT, "train.until=2 steps")
+    train(scratch, report, "gpt2.yaml", "gpt2-resumed", LIMIT, "--allow", "train.until")
+    report.check("a resumed run of GPT-2 has the bits of a straight one",
+                 adapter(scratch, "gpt2-resumed") == adapter(scratch, "gpt2-memory"))
+    train(scratch, report, "gpt2.yaml", "gpt2-fits", "accelerator.max_memory=1 GiB")
+    report.check("and so has one whose blocks all fit", adapter(scratch, "gpt2-fits") == adapter(scratch, "gpt2-memory"))
+
+
 def check_frozen_refusals(scratch, report, words):
     before = sorted((scratch.path / "runs").iterdir())
     cases = (
         ("a limit below two blocks", [LIMIT.replace("48", "20")],
          "'max_memory' leaves 19.0 MiB for streamed blocks, and two of them have 24.5 MiB", "hint: allow at least 26138 KiB"),
-        ("weights of another type", ["model.weights=half", LIMIT],
-         "'model.layers.0.self_attn.q_proj.weight' cannot stay in the folder of 'model.weights', which has it in another "
-         "type or layout",
-         "hint: give a folder whose weights have the types and layouts that the model trains with"))
-    half = scratch.path / "half"
-    half.mkdir()
-    (half / "config.json").write_text((scratch.path / "llama1" / "config.json").read_text())
-    data = (scratch.path / "llama1" / "model.safetensors").read_bytes()
-    (size,) = struct.unpack("<Q", data[:8])
-    header = json.loads(data[8:8 + size])
-    parts, at = [], 0
-    for item in header.values():
-        begin, end = item["data_offsets"]
-        whole = data[8 + size + begin:8 + size + end]
-        part = b"".join(whole[i + 2:i + 4] for i in range(0, len(whole), 4))
-        item["dtype"], item["data_offsets"] = "BF16", [at, at + len(part)]
-        parts.append(part)
-        at += len(part)
-    text = json.dumps(header)
-    (half / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text.encode() + b"".join(parts))
+        ("a weight in another order", ["model.weights=turned", LIMIT.replace("48", "30")],
+         "'model.layers.0.self_attn.q_proj.weight' cannot stay in the folder of 'model.weights', whose file has its numbers "
+         "in an order that only a copy in memory changes",
+         "hint: save the weights as model.safetensors, with save_pretrained()"))
+    write_llama(scratch.path / "llama3", 3)
+    write_torch(scratch.path / "llama3", scratch.path / "turned", "model.layers.0.self_attn.q_proj.weight")
     for what, options, message, hint in cases:
         code, errors = scratch.call(words[0], "name=refused", *options)
         report.check(f"{what} is refused", code == 2 and message in errors and hint in errors, errors)

@@ -13,6 +13,7 @@
 #include "models/hf/map_hf_weights.h"
 #include "models/layers/module_state.h"
 #include "models/layers/sampled_labels.h"
+#include "models/placement/frozen_stream.h"
 #include "parallel/expert_ranks.h"
 #include "parallel/tensor_ranks.h"
 #include "train/job/build_context_parallel.h"
@@ -259,6 +260,9 @@ void make_models(Job& job, const Registry& registry, bool is_estimate) {
   job.task = build(job.recipe.task, TaskContext{job.data});
   job.task_models = job.task->models();
   if (!deferred) return;
+  if (job.frozen_stream) {
+    for (const at::Tensor& source : job.frozen_stream->sources()) divided.push_back(source);
+  }
   if (is_sharded(job) || job.mesh.pipeline->world() > 1) {
     for (const Parameter& item : parameters_of(*job.model)) divided.push_back(item.local);
     for (const TaskModel& model : job.task_models) {

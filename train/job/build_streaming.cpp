@@ -92,36 +92,46 @@ int64_t bytes_of(const std::vector<Parameter>& weights) {
 /// The bytes of a weight in the mapped file; nothing where it is small and in memory.
 std::optional<MappedRange> range_of(const Job& job, const Parameter& item) {
   const at::Tensor& tensor = item.local;
-  if (!is_deferred(tensor)) {
-    try {
-      return mapped_ranges(
-                 {{static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()}})
-          .front();
-    } catch (const std::invalid_argument&) {
-      if (tensor.nbytes() < kLeastDeferredBytes) return std::nullopt;
-    }
+  try {
+    return mapped_ranges(
+               {{static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()}})
+        .front();
+  } catch (const std::invalid_argument&) {
+    if (tensor.nbytes() < kLeastDeferredBytes) return std::nullopt;
   }
-  refuse_limit(
-      job.resolved,
-      text("'{}' cannot stay in the folder of 'model.weights', which has it in another type or "
-           "layout",
-           item.name),
-      "give a folder whose weights have the types and layouts that the model trains with, such "
-      "as float32 of a Llama");
+  refuse_limit(job.resolved,
+               text("'{}' cannot stay in the folder of 'model.weights', whose file has its numbers "
+                    "in an order that only a copy in memory changes",
+                    item.name),
+               "save the weights as model.safetensors, with save_pretrained()");
 }
 
-/// The streamed part of a block; nothing of one without frozen weights in the file.
+void copy_to_memory(const at::Tensor& tensor) {
+  tensor.set_data(tensor.detach().clone());
+}
+
+/// The streamed part of a block; nothing of one without frozen weights in the file. Vectors beside
+/// converted weights stay in memory: they are small, and in the file among the converted ones.
 std::optional<StreamedUnit> unit_of(const Job& job, const BlockParameters& block) {
   StreamedUnit unit{block.block, {}, {}};
+  const std::vector<Parameter> frozen = frozen_of(block.parameters);
+  for (const Parameter& item : frozen) {
+    if (is_deferred(item.local)) unit.converted.push_back(item.local);
+  }
   std::vector<std::span<const std::byte>> bytes;
-  for (const Parameter& item : frozen_of(block.parameters)) {
+  for (const Parameter& item : frozen) {
+    if (is_deferred(item.local)) continue;
     const std::optional<MappedRange> range = range_of(job, item);
     if (!range) continue;
+    if (!unit.converted.empty() && item.local.dim() < 2) {
+      copy_to_memory(item.local);
+      continue;
+    }
     bytes.push_back(range->bytes);
     unit.weights.push_back(item.local);
   }
-  if (bytes.empty()) return std::nullopt;
-  unit.ranges = mapped_ranges(std::move(bytes));
+  if (!bytes.empty()) unit.ranges = mapped_ranges(std::move(bytes));
+  if (unit.weights.empty() && unit.converted.empty()) return std::nullopt;
   return unit;
 }
 
@@ -132,7 +142,7 @@ void move_trained_to_memory(Model& model) {
   std::erase_if(written, [](const Parameter& item) { return !item.local.requires_grad(); });
   for (Parameter& buffer : buffers_of(model)) written.push_back(std::move(buffer));
   for (Parameter& item : written) {
-    if (!is_deferred(item.local)) item.local.set_data(item.local.detach().clone());
+    if (!is_deferred(item.local)) copy_to_memory(item.local);
   }
 }
 
@@ -209,12 +219,13 @@ void build_frozen_stream(Job& job, bool is_estimate) {
   }
   const FrozenMemory memory = frozen_memory(job);
   if (is_estimate) return;
+  move_trained_to_memory(*job.model);
+  if (!memory.is_streamed()) return;
+  const c10::NoGradGuard no_grad;
   std::vector<StreamedUnit> units;
   for (const BlockParameters& block : blocks_of(*job.model)) {
     if (std::optional<StreamedUnit> unit = unit_of(job, block)) units.push_back(std::move(*unit));
   }
-  move_trained_to_memory(*job.model);
-  if (!memory.is_streamed()) return;
   job.frozen_stream =
       std::make_shared<FrozenStream>(std::move(units), limit_of(job) - memory.other_bytes);
 }

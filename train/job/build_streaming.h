@@ -21,9 +21,10 @@ bool keeps_frozen_in_folder(const Node& recipe);
 /// Throws RecipeError for options that `max_memory` cannot be combined with.
 void check_streaming(const RecipeOptions& recipe, const Node& resolved, const MeshSizes& sizes);
 
-/// Gives memory to the trained weights of job.model, whose weights are in mapped files, and streams
-/// the blocks that do not fit. Throws RecipeError for frozen weights that cannot stay in the folder
-/// and for a limit that cannot be kept. Does nothing without `max_memory`.
+/// Gives memory to the trained weights of job.model, whose weights are in mapped files or deferred,
+/// and streams the blocks that do not fit. Deferred ones of these stay so: FrozenStream::sources().
+/// Throws RecipeError for frozen weights that cannot stay in the folder and for a limit that cannot
+/// be kept. Does nothing without `max_memory`.
 void build_frozen_stream(Job& job, bool is_estimate);
 
 /// Checkpoints the streamed blocks; `inputs` stores their inputs; null: they stay in memory.

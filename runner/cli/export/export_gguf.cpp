@@ -73,12 +73,12 @@ void add_tokenizer_fields(const ExportSource& source, int64_t rows, GgufExport& 
   for (std::string& note : tokenizer.notes) out.notes.push_back(std::move(note));
 }
 
-void add_tensors(std::vector<TensorSource> tensors, GgmlType type, GgufExport& out) {
+void add_tensors(GgufModel model, GgmlType type, GgufExport& out) {
   std::vector<std::string> ragged;
-  for (TensorSource& tensor : tensors) {
-    const bool is_vector = tensor.shape.size() < 2;
-    GgmlType own = is_vector ? GgmlType::kF32 : type;
-    if (!is_vector && !holds_rows_of(own, tensor.shape.back())) {
+  for (TensorSource& tensor : model.tensors) {
+    const bool is_exact = tensor.shape.size() < 2 || model.exact.contains(tensor.name);
+    GgmlType own = is_exact ? GgmlType::kF32 : type;
+    if (!is_exact && !holds_rows_of(own, tensor.shape.back())) {
       own = GgmlType::kF16;
       ragged.push_back(tensor.name);
     }
@@ -111,8 +111,9 @@ GgufExport gguf_export(const ExportSource& source, const std::vector<TensorSourc
   const WeightShapes shapes = shapes_of(weights);
   const Node options = untied_options(source, shapes);
   const nlohmann::json config = exported_config(source, options, shapes);
-  GgufModel model =
-      source.family->gguf(options, config, stored_sources(weights, source.family->names(options)));
+  HfNames names = source.family->names(options);
+  names.transposed.clear();  // llama.cpp has all linear layers [out, in]
+  GgufModel model = source.family->gguf(options, config, stored_sources(weights, names));
   GgufExport out;
   out.file.fields = {{"general.architecture", model.architecture},
                      {"general.type", std::string("model")},
@@ -122,7 +123,7 @@ GgufExport gguf_export(const ExportSource& source, const std::vector<TensorSourc
   for (GgufField& field : model.fields) out.file.fields.push_back(std::move(field));
   out.notes = std::move(model.notes);
   add_tokenizer_fields(source, config.at("vocab_size").get<int64_t>(), out);
-  add_tensors(std::move(model.tensors), type, out);
+  add_tensors(std::move(model), type, out);
   return out;
 }
 

@@ -21,9 +21,9 @@ struct GgufExport {
   std::vector<std::string> notes;  ///< what llama.cpp does otherwise
 };
 
-/// The file of a model called `name`, its matrices in `type` and its vectors in F32. Matrices whose
-/// rows do not fit `type` are in F16, with a note. Throws Error (kRecipe) for models and tokenizers
-/// that llama.cpp lacks.
+/// The file of a model called `name`, its matrices in `type` and its vectors, routers and learned
+/// positions in F32. Matrices whose rows do not fit `type` are in F16, with a note. Throws Error
+/// (kRecipe) for models and tokenizers that llama.cpp lacks.
 GgufExport gguf_export(const ExportSource& source, const std::vector<TensorSource>& weights,
                        GgmlType type, const std::string& name);
 

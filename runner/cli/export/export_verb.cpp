@@ -213,9 +213,10 @@ void add_export_verb(VerbTable& verbs) {
   verb.add_option("source", to->source, "a checkpoint, or a run folder for its newest")->required();
   verb.add_option("--to", to->target, "a folder or a .gguf file that must not exist yet")
       ->required();
-  verb.add_option("--format", to->format,
-                  "transformers: a folder; gguf: a file for llama.cpp, of Llama's families. "
-                  "Default: gguf where '--to' ends in .gguf")
+  verb.add_option(
+          "--format", to->format,
+          "transformers: a folder; gguf: a file for llama.cpp, of GPT-2 and Llama's families. "
+          "Default: gguf where '--to' ends in .gguf")
       ->check(CLI::IsMember({kTransformers, kGguf}));
   verb.add_option("--gguf-type", to->gguf_type,
                   "type of the matrices in a GGUF file: f16; bf16, with float32's range and fewer "

@@ -5,9 +5,14 @@
 
 #include "models/llama_options.h"
 #include "tests/unit/formats/test_bytes.h"
+#include "tests/unit/models/gguf_parts.h"
 
 namespace accel::llama_gguf_test {
 namespace {
+
+using gguf_parts::numbered;
+using gguf_parts::value;
+using gguf_parts::values_of;
 
 using nlohmann::json;
 
@@ -23,27 +28,6 @@ LlamaOptions small() {
 
 json config_of(const char* model_type) {
   return {{"model_type", model_type}, {"vocab_size", 11}, {"max_position_embeddings", 64}};
-}
-
-TensorSource numbered(const std::string& name, const Shape& shape) {
-  Array array(DType::kF32, shape);
-  float next = 0;
-  for (float& value : array.mutable_as<float>()) value = next++;
-  return {name, DType::kF32, shape, [array] { return array; }};
-}
-
-std::vector<float> values_of(const TensorSource& source) {
-  const Array array = source.read();
-  return {array.as<float>().begin(), array.as<float>().end()};
-}
-
-template <class T>
-T value(const GgufModel& model, const std::string& key) {
-  for (const GgufField& field : model.fields) {
-    if (field.key == key) return std::get<T>(field.value);
-  }
-  ADD_FAILURE() << "no " << key;
-  return {};
 }
 
 /// The reason for which llama.cpp cannot have the model.
@@ -196,6 +180,8 @@ TEST(LlamaGgufTest, WhatLlamaCppLacksIsRefused) {
       {"llama", [](LlamaOptions& o) { o.activation = HfActivation::kGeluTanh; },
        "'activation' other than that of llama"},
       {"qwen3", [](LlamaOptions& o) { o.attention_bias = LlamaBias::kAll; }, "biases in qwen3"},
+      {"qwen2", [](LlamaOptions& o) { o.head_dim = {16}; },
+       "'head_dim' of 16 in qwen2, and 2 heads and 8 features"},
       {"llama", [](LlamaOptions& o) { o.nope_layers = {0}; },
        "layer 0 without rotary positions ('nope_layers')"},
       {"smollm3", [](LlamaOptions& o) { o.num_layers = 4; },
@@ -228,10 +214,11 @@ TEST(LlamaGgufTest, WhatLlamaCppLacksIsRefused) {
   options.sliding_window = {8};
   options.local_rope_theta = {500};
   EXPECT_EQ(refusal(options, "gemma3_text"), "'local_rope_theta' of 500 instead of 10000");
-  EXPECT_EQ(complaint([&] { llama_gguf(options, config_of("mixtral"), {}); }),
-            "a GGUF file cannot be written of the model type 'mixtral'\n"
-            "it can of 'llama', 'mistral', 'smollm3', 'qwen2', 'qwen3', 'phi3', 'gemma', 'gemma2', "
-            "'gemma3_text'; export a folder for transformers: '--format transformers'");
+  EXPECT_EQ(complaint([&] { llama_gguf(options, config_of("other"), {}); }),
+            "a GGUF file cannot be written of the model type 'other'\n"
+            "it can of 'llama', 'mistral', 'mixtral', 'smollm3', 'qwen2', 'qwen2_moe', 'qwen3', "
+            "'qwen3_moe', 'phi3', 'gemma', 'gemma2', 'gemma3_text'; export a folder for "
+            "transformers: '--format transformers'");
 }
 
 }  // namespace

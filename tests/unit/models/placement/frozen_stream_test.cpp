@@ -1,6 +1,7 @@
 // Streaming of frozen blocks: the order of reads in passes of training, and the limit.
 #include "models/placement/frozen_stream.h"
 
+#include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/ones.h>
 #include <c10/core/GradMode.h>
@@ -10,12 +11,15 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <vector>
 
 #include "core/base/error.h"
 #include "core/base/mapped_file.h"
+#include "kernels/memory/deferred_init.h"
 #include "models/layers/activation_checkpoint.h"
 
 namespace accel {
@@ -108,6 +112,68 @@ TEST_F(FrozenStreamTest, ReadsInOrderAndInReverseAndKeepsTheBlocksAtTheTurns) {
   EXPECT_EQ(figures.uses, 3 * (2 * kBlocks - 2) + 1);
   EXPECT_GE(figures.bytes, 3 * (2 * kBlocks - 4) * kBlockBytes);
   EXPECT_LE(figures.bytes, (3 * (2 * kBlocks - 2) + 1) * kBlockBytes);
+}
+
+TEST_F(FrozenStreamTest, FillsConvertedWeightsByTheirWriters) {
+  constexpr int64_t kCount = kBlockBytes / static_cast<int64_t>(sizeof(float));
+  std::array<std::atomic<int>, kBlocks> fills = {};
+  std::vector<StreamedUnit> converted(kBlocks);
+  std::unique_ptr<FrozenStream> stream;
+  {
+    const DeferredInit deferred;
+    for (size_t i = 0; i < kBlocks; ++i) {
+      blocks_[i].weight = at::empty({kCount}, at::kFloat);
+      write_rows(blocks_[i].weight, [&fills, i](const at::Tensor& to, int64_t first) {
+        EXPECT_EQ(first, 0);
+        ++fills[i];
+        to.fill_(static_cast<double>(i + 1));
+      });
+      converted[i].block = &blocks_[i];
+      converted[i].converted = {blocks_[i].weight};
+      blocks_[i].set_checkpointing(ActivationCheckpointing::kBlocks);
+    }
+    stream = std::make_unique<FrozenStream>(std::move(converted), 2 * kBlockBytes);
+    stream->follow_recomputation(nullptr);
+    EXPECT_EQ(stream->slots(), 2);
+    ASSERT_EQ(stream->sources().size(), 6U);
+    deferred.materialize_except(stream->sources());
+  }
+  for (const at::Tensor& source : stream->sources()) EXPECT_TRUE(is_deferred(source));
+  for (const ScaleBlock& block : blocks_) EXPECT_FALSE(is_deferred(block.weight));
+  const at::Tensor input = at::ones({4}).set_requires_grad(true);
+  for (int i = 0; i < 2; ++i) {
+    at::Tensor x = input;
+    for (ScaleBlock& block : blocks_) x = run_block(block, x);
+    EXPECT_EQ(x.sum().item<float>(), 4 * 720);
+    x.sum().backward();
+  }
+  EXPECT_EQ(input.grad().sum().item<float>(), 2 * 4 * 720);
+  EXPECT_EQ(blocks_[3].weight.storage().data(), nullptr);
+  EXPECT_GE(fills[2], 3);  // both passes, twice, less what memory kept
+  stream.reset();
+  EXPECT_TRUE(is_deferred(blocks_[0].weight));
+  materialize(blocks_[0].weight);
+  EXPECT_EQ(blocks_[0].weight.sum().item<float>(), static_cast<float>(kCount));
+}
+
+TEST_F(FrozenStreamTest, MixesWeightsOfTheFileWithConvertedOnes) {
+  std::vector<StreamedUnit> mixed = units();
+  at::Tensor added;
+  std::unique_ptr<FrozenStream> stream;
+  {
+    const DeferredInit deferred;
+    added = at::empty({3, 1024}, at::kFloat);
+    write_rows(added, [](const at::Tensor& to, int64_t) { to.fill_(7); });
+    mixed[1].converted = {added};
+    stream = std::make_unique<FrozenStream>(std::move(mixed), 2 * (kBlockBytes + 3 * 4096));
+    stream->follow_recomputation(nullptr);
+  }
+  EXPECT_EQ(stream->slot_bytes(), kBlockBytes + 3 * 4096);
+  step();
+  const c10::NoGradGuard no_grad;
+  const at::Tensor x = run_block(blocks_[1], at::ones({1}));
+  EXPECT_EQ(x.item<float>(), 2);
+  EXPECT_EQ(added.sum().item<float>(), 7 * 3 * 1024);
 }
 
 TEST_F(FrozenStreamTest, ReadsLessWithMoreMemory) {

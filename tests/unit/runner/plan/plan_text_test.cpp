@@ -67,6 +67,16 @@ TEST(PlanTextTest, AMixtureHasALine) {
       << text;
 }
 
+TEST(PlanTextTest, StreamedWeightsHaveALine) {
+  PlanPage streamed = page();
+  streamed.plans.front().streaming = "16 blocks of 196.1 MiB from 'llama', 3 of them in memory";
+  const std::string text = joined(plan_lines(streamed));
+  EXPECT_NE(text.find("\n  streams    16 blocks of 196.1 MiB from 'llama', 3 of them in memory\n"
+                      "  machine "),
+            text.npos)
+      << text;
+}
+
 TEST(PlanTextTest, APage) {
   EXPECT_EQ(joined(plan_lines(page())),
             "plan of r.yaml\n"
