@@ -5,7 +5,7 @@
                  [--types fp32,bf16,int8,nf4,int8-bf16,nf4-bf16] [--batches 1,8] [--parts speed,start,load] [--tokens N]
 
 PYTHON has torch, transformers, bitsandbytes and cyllama (llama.cpp's binding; without it its side is left out). FOLDER is
-made; inference.json is left in it. Models have random weights. Steps after the first token are timed: a step reads each
+made; inference.json is left in it. Models have random weights. Steps after the prompts are timed: a step reads each
 weight once and adds a token to each text of the batch. The limit is the time in which memory is read: the bytes of the
 layers and the head by the bandwidth that PyTorch's sum reaches. int8-bf16 and nf4-bf16 compute in bf16 instead of fp32, as
 bitsandbytes does on processors with AVX512_BF16 in both cases. llama.cpp has Q8_0 for int8 and Q4_0 for nf4, with 8.5
@@ -74,7 +74,8 @@ def ours(words, folder, kind, batch, tokens):
     if flags and flags[0] not in words.help:
         print(f"  left out: accel-run has no {flags[0]}")
         return None
-    times = times_of_tokens(words.accel_run, folder, flags, batch, tokens + 1)
+    # The first token of a text comes before the prompts of the texts after it are read.
+    times = times_of_tokens(words.accel_run, folder, flags, batch, tokens + 2)[1:]
     return (times[-1] - times[0]) / (len(times) - 1)
 
 
