@@ -9,7 +9,6 @@ namespace accel {
 namespace {
 
 constexpr int64_t kFirstBucketBytes = 1 << 20;
-constexpr int64_t kFlatAlignment = 64;  // bytes
 
 }  // namespace
 
@@ -65,30 +64,8 @@ std::vector<at::Tensor> Bucket::get(const at::Tensor& flat) const {
   return found;
 }
 
-namespace {
-
-void make_flats(std::vector<Bucket>& buckets, const MakeZeros& make_zeros) {
-  if (!make_zeros || buckets.empty() || !buckets.front().parameter(0).local.is_cpu()) {
-    for (Bucket& bucket : buckets) bucket.make_flat();
-    return;
-  }
-  const auto aligned = [](int64_t bytes) {
-    return (bytes + kFlatAlignment - 1) / kFlatAlignment * kFlatAlignment;
-  };
-  int64_t bytes = 0;
-  for (const Bucket& bucket : buckets) bytes += aligned(bucket.bytes());
-  const at::Tensor memory = make_zeros(bytes);
-  int64_t next = 0;
-  for (Bucket& bucket : buckets) {
-    bucket.set_flat(memory.narrow(0, next, bucket.bytes()));
-    next += aligned(bucket.bytes());
-  }
-}
-
-}  // namespace
-
 std::vector<Bucket> make_buckets(const std::vector<Parameter>& parameters, int64_t bucket_bytes,
-                                 const MakeZeros& make_zeros) {
+                                 BucketMemory memory) {
   std::vector<Bucket> buckets;
   std::vector<Parameter> open;
   int64_t bytes = 0;
@@ -107,7 +84,9 @@ std::vector<Bucket> make_buckets(const std::vector<Parameter>& parameters, int64
     bytes += more;
   }
   close();
-  make_flats(buckets, make_zeros);
+  for (Bucket& bucket : buckets) {
+    if (memory == BucketMemory::kOwn) bucket.make_flat();
+  }
   return buckets;
 }
 

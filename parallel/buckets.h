@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <vector>
 
 #include "core/api/batch.h"
@@ -15,10 +14,11 @@ class Bucket {
  public:
   explicit Bucket(std::vector<Parameter> parameters);
 
-  /// Bytes of the buffer.
+  /// Of the buffer, in bytes.
   int64_t bytes() const;
-  /// Sets the buffer: zeros on the device of the parameters, or in `memory`, zeros of bytes().
+  /// Makes the buffer: zeros on the device of the parameters.
   void make_flat();
+  /// Lets the buffer be `memory`: bytes() zeros, 1-d, kByte.
   void set_flat(const at::Tensor& memory);
 
   size_t size() const { return parameters_.size(); }
@@ -42,13 +42,12 @@ class Bucket {
   at::Tensor flat_;
 };
 
-/// Makes zeros: [bytes], kByte, on the CPU.
-using MakeZeros = std::function<at::Tensor(int64_t bytes)>;
+/// kOwn: of each bucket. kLater: by set_flat().
+enum class BucketMemory { kOwn, kLater };
 
 /// Parameters in reverse order, as backward reaches them; a small first bucket, so that the
-/// all-reduce starts early. Parameters of a bucket have one type. The buffers of parameters on the
-/// CPU lie in one memory of `make_zeros`, if that is given.
+/// all-reduce starts early. Parameters of a bucket have one type.
 std::vector<Bucket> make_buckets(const std::vector<Parameter>& parameters, int64_t bucket_bytes,
-                                 const MakeZeros& make_zeros = {});
+                                 BucketMemory memory = BucketMemory::kOwn);
 
 }  // namespace accel

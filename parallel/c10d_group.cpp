@@ -95,8 +95,9 @@ class C10dGroup final : public Communicator {
     });
   }
 
+  bool shares_memory() const override { return host_->supportsTensorAlloc(0); }
   at::Tensor shared_zeros(int64_t bytes, const char* purpose) override {
-    if (!host_->supportsTensorAlloc(0)) return Communicator::shared_zeros(bytes, purpose);
+    if (!shares_memory()) return Communicator::shared_zeros(bytes, purpose);
     at::Tensor zeros;
     begin(purpose, [&]() -> WorkPtr {
       zeros = host_->allocateTensor(bytes);

@@ -43,6 +43,7 @@ class CheckedGroup final : public Communicator {
     check(describe(name_of(op), purpose, tensor));
     return group_->start_all_reduce(std::move(tensor), op, purpose);
   }
+  bool shares_memory() const override { return group_->shares_memory(); }
   at::Tensor shared_zeros(int64_t bytes, const char* purpose) override {
     check(describe(text("{} bytes", bytes), purpose, {}));
     return group_->shared_zeros(bytes, purpose);

@@ -59,8 +59,10 @@ class Communicator : public PointToPoint {
   /// Reduces `tensor` over all ranks in place, to the same bits on each.
   virtual std::unique_ptr<Pending> start_all_reduce(at::Tensor tensor, ReduceOp op,
                                                     const char* purpose) = 0;
-  /// Zeros for tensors that are all-reduced in every step: [bytes], kByte, on the CPU. Ranks that
-  /// share memory reduce them there, without copies.
+  /// Whether the ranks have shared_zeros() in memory that all of them map.
+  virtual bool shares_memory() const { return false; }
+  /// A collective: zeros for tensors on the CPU that are all-reduced in every step, [bytes], kByte.
+  /// Ranks that share memory reduce them there, without copies.
   virtual at::Tensor shared_zeros(int64_t bytes, const char* purpose);
   /// Concatenates the tensors of all ranks, by rank, along dimension 0 of `out`, which has `world`
   /// times the elements of `in`.

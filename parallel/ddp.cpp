@@ -30,12 +30,9 @@ class Ddp final : public Strategy {
  public:
   Ddp(const StrategyContext& context, const DdpOptions& options)
       : context_(context), options_(options) {
-    const bool reduces_buckets = !options.power_sgd && !options.comm_dtype;
-    const MakeZeros shared = [&](int64_t bytes) {
-      return context.group->shared_zeros(bytes, "memory of gradients");
-    };
-    for (Bucket& bucket : make_buckets(context.parameters, options.bucket_bytes,
-                                       reduces_buckets ? shared : MakeZeros())) {
+    has_memory_ = !shares_buckets();
+    const auto memory = has_memory_ ? BucketMemory::kOwn : BucketMemory::kLater;
+    for (Bucket& bucket : make_buckets(context.parameters, options.bucket_bytes, memory)) {
       buckets_.emplace_back(std::move(bucket));
     }
     for (size_t b = 0; options.power_sgd && b < buckets_.size(); ++b) {
@@ -58,6 +55,8 @@ class Ddp final : public Strategy {
   Ddp& operator=(const Ddp&) = delete;
 
   void begin(const StepLayout& layout) override {
+    if (!has_memory_) share_buckets();
+    has_memory_ = true;
     for (BucketInFlight& in_flight : buckets_) {
       in_flight.missing = in_flight.bucket.size();
       in_flight.ready.assign(in_flight.missing, false);
@@ -123,6 +122,28 @@ class Ddp final : public Strategy {
     return "bucket" + std::to_string(bucket) + "/" + what;
   }
 
+  /// Whether the buckets themselves are reduced, in memory that the ranks share.
+  bool shares_buckets() const {
+    const auto is_on_cpu = [](const Parameter& item) { return item.local.is_cpu(); };
+    return !options_.power_sgd && !options_.comm_dtype && context_.group->shares_memory() &&
+           std::all_of(context_.parameters.begin(), context_.parameters.end(), is_on_cpu);
+  }
+
+  /// At the first step: ranks build their jobs when they like, and step together.
+  void share_buckets() {
+    constexpr int64_t kAlignment = 64;
+    std::vector<int64_t> ends = {0};
+    for (const BucketInFlight& in_flight : buckets_) {
+      const int64_t bytes = in_flight.bucket.bytes();
+      ends.push_back(ends.back() + (bytes + kAlignment - 1) / kAlignment * kAlignment);
+    }
+    const at::Tensor memory = context_.group->shared_zeros(ends.back(), "memory of gradients");
+    for (size_t b = 0; b < buckets_.size(); ++b) {
+      Bucket& bucket = buckets_[b].bucket;
+      bucket.set_flat(memory.narrow(0, ends[b], bucket.bytes()));
+    }
+  }
+
   void on_gradient(size_t b, size_t i) {
     if (!armed_) return;
     take(buckets_[b], i);
@@ -181,7 +202,8 @@ class Ddp final : public Strategy {
   StrategyContext context_;
   DdpOptions options_;
   std::vector<BucketInFlight> buckets_;
-  size_t next_ = 0;  ///< the first bucket not started
+  size_t next_ = 0;         ///< the first bucket not started
+  bool has_memory_ = true;  ///< the buckets; else from the first step on
   bool overlap_ = true;
   bool armed_ = false;       ///< the current pass is the last one
   bool compressed_ = false;  ///< whether this step's gradients are compressed

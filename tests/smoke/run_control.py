@@ -203,7 +203,7 @@ def other_user(binary):
 def main():
     binary = sys.argv[1]
     # A pause may come before the first checkpoint on a machine this quick.
-    for steps, words in ((1500, []), (300, ["accelerator.num_processes=2"])):
+    for steps, words in ((3000, []), (1500, ["accelerator.num_processes=2"])):
         tries = 0
         while not replay(binary, steps, words):
             tries += 1
