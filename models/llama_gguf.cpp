@@ -156,12 +156,12 @@ class LlamaGguf {
 
   /// The scale and the bounds of attention scores and logits, which llama.cpp knows by the model.
   void check_scores() {
-    const auto width = static_cast<double>(options_.per_head());
+    const int64_t width = options_.per_head();
     const bool is_27b =
         (is("gemma2") && options_.num_layers == 46) || (is("gemma3") && options_.num_layers == 62);
-    const double usual =
-        is_27b ? static_cast<double>(options_.hidden_size / options_.num_heads) : width;
-    if (options_.query_pre_attn_scalar.value_or(width) != usual) {
+    const int64_t head = is_27b ? options_.hidden_size / options_.num_heads : width;
+    const auto usual = static_cast<double>(head);
+    if (options_.query_pre_attn_scalar.value_or(static_cast<double>(width)) != usual) {
       refuse_gguf(text("'query_pre_attn_scalar' of {} instead of {}",
                        show_number(*options_.query_pre_attn_scalar), show_number(usual)));
     }

@@ -37,8 +37,9 @@ void publish_to_ranks(BlockExchange& exchange, uint64_t number, const void* data
 }  // namespace
 
 SharedBuffer::SharedBuffer(BlockExchange& exchange, uint64_t number, size_t bytes)
-    : rank_(exchange.rank()), bytes_(bytes) {
-  auto own = std::make_unique<SharedSegment>(kHeaderBytes);
+    : rank_(exchange.rank()), bytes_(bytes), segments_(static_cast<size_t>(exchange.world())) {
+  std::unique_ptr<SharedSegment>& own = segments_[static_cast<size_t>(rank_)];
+  own = std::make_unique<SharedSegment>(kHeaderBytes);
   own->resize(bytes);
   SegmentText told = {bytes, {}};
   own->name().copy(told.name.data(), told.name.size() - 1);
@@ -49,11 +50,12 @@ SharedBuffer::SharedBuffer(BlockExchange& exchange, uint64_t number, size_t byte
     if (found.size() != sizeof told || told.bytes != bytes) {
       throw std::runtime_error(text("rank {} shares {} bytes, and not {}", r, told.bytes, bytes));
     }
-    segments_.push_back(
-        r == rank_ ? std::move(own)
-                   : std::make_unique<SharedSegment>(kHeaderBytes, std::string(told.name.data())));
+    std::unique_ptr<SharedSegment>& segment = segments_[static_cast<size_t>(r)];
+    if (!segment) {
+      segment = std::make_unique<SharedSegment>(kHeaderBytes, std::string(told.name.data()));
+    }
     exchange.release(r, BlockExchange::kToAll, number);
-    data_.push_back(segments_.back()->data(0, bytes));
+    data_.push_back(segment->data(0, bytes));
   }
   // All have mapped this rank's memory when they have published once more.
   publish_to_ranks(exchange, number + 1, nullptr, 0);
