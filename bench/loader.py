@@ -107,7 +107,7 @@ class Loaders:
 
 
 def line_of(name, found):
-    """A row of medians; as found: seconds and CPU seconds of so many items."""
+    """A row of medians. `found`: by side, the items, seconds and CPU seconds of each round."""
     def per_second(side, time):
         return statistics.median(one["items"] / one[time] for one in found[side])
 

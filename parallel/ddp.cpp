@@ -30,8 +30,7 @@ class Ddp final : public Strategy {
  public:
   Ddp(const StrategyContext& context, const DdpOptions& options)
       : context_(context), options_(options) {
-    has_memory_ = !shares_buckets();
-    const auto memory = has_memory_ ? BucketMemory::kOwn : BucketMemory::kLater;
+    const auto memory = shares_buckets() ? BucketMemory::kLater : BucketMemory::kOwn;
     for (Bucket& bucket : make_buckets(context.parameters, options.bucket_bytes, memory)) {
       buckets_.emplace_back(std::move(bucket));
     }
@@ -55,8 +54,7 @@ class Ddp final : public Strategy {
   Ddp& operator=(const Ddp&) = delete;
 
   void begin(const StepLayout& layout) override {
-    if (!has_memory_) share_buckets();
-    has_memory_ = true;
+    if (!buckets_.empty() && !buckets_.front().bucket.flat().defined()) share_buckets();
     for (BucketInFlight& in_flight : buckets_) {
       in_flight.missing = in_flight.bucket.size();
       in_flight.ready.assign(in_flight.missing, false);
@@ -202,8 +200,7 @@ class Ddp final : public Strategy {
   StrategyContext context_;
   DdpOptions options_;
   std::vector<BucketInFlight> buckets_;
-  size_t next_ = 0;         ///< the first bucket not started
-  bool has_memory_ = true;  ///< the buckets; else from the first step on
+  size_t next_ = 0;  ///< the first bucket not started
   bool overlap_ = true;
   bool armed_ = false;       ///< the current pass is the last one
   bool compressed_ = false;  ///< whether this step's gradients are compressed

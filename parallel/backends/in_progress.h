@@ -1,6 +1,7 @@
 // Collectives of shared memory in progress.
 #pragma once
 
+#include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/record_function.h>
@@ -8,6 +9,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <span>
 #include <stdexcept>
@@ -22,6 +24,30 @@
 namespace accel {
 
 using Bytes = std::span<std::byte>;
+
+/// By all threads of the rank, if it is large.
+inline void copy(std::byte* to, Bytes from) {
+  constexpr int64_t kGrain = int64_t{1} << 20;
+  at::parallel_for(0, static_cast<int64_t>(from.size()), kGrain, [&](int64_t begin, int64_t end) {
+    std::memcpy(to + begin, from.data() + begin, static_cast<size_t>(end - begin));
+  });
+}
+
+/// A block of a BlockExchange.
+struct BlockPlace {
+  int64_t lane;
+  uint64_t number;
+  int64_t readers;
+};
+
+/// Copies `data` to a block of this rank and publishes it.
+inline void publish(BlockExchange& exchange, Bytes data, const BlockPlace& block) {
+  copy(exchange.allocate(data.size()), data);
+  exchange.publish(block.lane, block.number, block.readers);
+}
+inline void publish_to_all(BlockExchange& exchange, Bytes data, uint64_t number) {
+  publish(exchange, data, {BlockExchange::kToAll, number, exchange.world()});
+}
 
 /// A collective whose part of this rank is published.
 class InProgress : public c10d::Work {

@@ -16,11 +16,11 @@
 namespace accel {
 namespace {
 
-/// Of a SharedSegment, which needs it.
+/// The minimum: a SharedSegment's key.
 constexpr size_t kHeaderBytes = 64;
 
-/// What a rank tells the others of its memory.
-struct SegmentText {
+/// The size of a rank's memory and the name of its segment.
+struct SegmentInfo {
   uint64_t bytes;
   std::array<char, 64> name;
 };
@@ -28,10 +28,9 @@ struct SegmentText {
 /// Elements that are reduced at once, to stay in the cache until all ranks have them.
 constexpr int64_t kChunk = int64_t{1} << 15;
 
-void publish_to_ranks(BlockExchange& exchange, uint64_t number, const void* data, size_t bytes) {
-  std::byte* block = exchange.allocate(bytes);
-  if (bytes > 0) std::memcpy(block, data, bytes);
-  exchange.publish(BlockExchange::kToAll, number, exchange.world());
+template <class T>
+Bytes bytes_of_object(T& object) {
+  return std::as_writable_bytes(std::span(&object, 1));
 }
 
 }  // namespace
@@ -41,24 +40,24 @@ SharedBuffer::SharedBuffer(BlockExchange& exchange, uint64_t number, size_t byte
   std::unique_ptr<SharedSegment>& own = segments_[static_cast<size_t>(rank_)];
   own = std::make_unique<SharedSegment>(kHeaderBytes);
   own->resize(bytes);
-  SegmentText told = {bytes, {}};
-  own->name().copy(told.name.data(), told.name.size() - 1);
-  publish_to_ranks(exchange, number, &told, sizeof told);
+  SegmentInfo info = {bytes, {}};
+  own->name().copy(info.name.data(), info.name.size() - 1);
+  publish_to_all(exchange, bytes_of_object(info), number);
   for (int64_t r = 0; r < exchange.world(); ++r) {
     const Bytes found = exchange.await(r, BlockExchange::kToAll, number);
-    std::memcpy(&told, found.data(), std::min(found.size(), sizeof told));
-    if (found.size() != sizeof told || told.bytes != bytes) {
-      throw std::runtime_error(text("rank {} shares {} bytes, and not {}", r, told.bytes, bytes));
+    std::memcpy(&info, found.data(), std::min(found.size(), sizeof info));
+    if (found.size() != sizeof info || info.bytes != bytes) {
+      throw std::runtime_error(text("rank {} shares {} bytes, and not {}", r, info.bytes, bytes));
     }
     std::unique_ptr<SharedSegment>& segment = segments_[static_cast<size_t>(r)];
     if (!segment) {
-      segment = std::make_unique<SharedSegment>(kHeaderBytes, std::string(told.name.data()));
+      segment = std::make_unique<SharedSegment>(kHeaderBytes, std::string(info.name.data()));
     }
     exchange.release(r, BlockExchange::kToAll, number);
     data_.push_back(segment->data(0, bytes));
   }
   // All have mapped this rank's memory when they have published once more.
-  publish_to_ranks(exchange, number + 1, nullptr, 0);
+  publish_to_all(exchange, {}, number + 1);
   for (int64_t r = 0; r < exchange.world(); ++r) {
     exchange.await(r, BlockExchange::kToAll, number + 1);
     exchange.release(r, BlockExchange::kToAll, number + 1);
@@ -66,7 +65,7 @@ SharedBuffer::SharedBuffer(BlockExchange& exchange, uint64_t number, size_t byte
   for (const std::unique_ptr<SharedSegment>& segment : segments_) segment->close();
 }
 
-bool SharedBuffer::holds(std::span<const std::byte> bytes) const {
+bool SharedBuffer::contains(std::span<const std::byte> bytes) const {
   const std::byte* own = data(rank_);
   return bytes.data() >= own && bytes.data() + bytes.size() <= own + bytes_;
 }
@@ -80,15 +79,15 @@ ReduceInPlace::ReduceInPlace(std::shared_ptr<BlockExchange> exchange,
       order_(tensor, world()),
       op_(op),
       number_(number),
-      place_(static_cast<const std::byte*>(tensor.const_data_ptr()) - buffer_->data(rank())) {
-  publish_to_ranks(this->exchange(), number_, &place_, sizeof place_);
+      offset_(static_cast<const std::byte*>(tensor.const_data_ptr()) - buffer_->data(rank())) {
+  publish_to_all(this->exchange(), bytes_of_object(offset_), number_);
 }
 
 bool ReduceInPlace::advance() {
   if (!reduced_) {
-    check_places();
+    check_offsets();
     reduce_own_part();
-    publish_to_ranks(exchange(), number_ + 1, nullptr, 0);
+    publish_to_all(exchange(), {}, number_ + 1);
     reduced_ = true;
     return false;
   }
@@ -97,13 +96,13 @@ bool ReduceInPlace::advance() {
   return true;
 }
 
-void ReduceInPlace::check_places() {
+void ReduceInPlace::check_offsets() {
   for (int64_t r = 0; r < world(); ++r) {
-    int64_t place = 0;
-    std::memcpy(&place, await(r, number_, sizeof place).data(), sizeof place);
-    if (place != place_) {
+    int64_t offset = 0;
+    std::memcpy(&offset, await(r, number_, sizeof offset).data(), sizeof offset);
+    if (offset != offset_) {
       throw std::runtime_error(
-          text("rank {} reduces byte {} of shared memory, and not byte {}", r, place, place_));
+          text("rank {} reduces byte {} of shared memory, and not byte {}", r, offset, offset_));
     }
   }
   release_all(number_);
@@ -126,10 +125,10 @@ void ReduceInPlace::reduce_own_part() const {
 
 /// `size` elements from element `at` of the tensor of each rank.
 std::vector<at::Tensor> ReduceInPlace::parts_of(int64_t at, int64_t size) const {
-  const int64_t place = place_ + at * static_cast<int64_t>(flat_.element_size());
+  const int64_t offset = offset_ + at * static_cast<int64_t>(flat_.element_size());
   std::vector<at::Tensor> parts;
   for (int64_t r = 0; r < world(); ++r) {
-    parts.push_back(at::from_blob(buffer_->data(r) + place, {size}, flat_.options()));
+    parts.push_back(at::from_blob(buffer_->data(r) + offset, {size}, flat_.options()));
   }
   return parts;
 }

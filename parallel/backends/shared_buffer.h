@@ -24,7 +24,7 @@ class SharedBuffer {
 
   std::byte* data(int64_t rank) const { return data_[static_cast<size_t>(rank)]; }
   /// Whether `bytes` lie in the memory of this rank.
-  bool holds(std::span<const std::byte> bytes) const;
+  bool contains(std::span<const std::byte> bytes) const;
 
  private:
   int64_t rank_;
@@ -33,7 +33,7 @@ class SharedBuffer {
   std::vector<std::byte*> data_;
 };
 
-/// The all-reduce of a tensor that lies at the same place of a buffer on all ranks: each rank
+/// The all-reduce of a tensor at the same offset of a buffer on all ranks: each rank
 /// reduces a part of it and writes the result to all of them. The memory of each rank is read and
 /// written once, by `world` ranks together, where copies would be read and written by each.
 class ReduceInPlace final : public InProgress {
@@ -48,7 +48,7 @@ class ReduceInPlace final : public InProgress {
   bool advance() override;
 
  private:
-  void check_places();
+  void check_offsets();
   void reduce_own_part() const;
   std::vector<at::Tensor> parts_of(int64_t at, int64_t size) const;
 
@@ -57,7 +57,7 @@ class ReduceInPlace final : public InProgress {
   RingOrder order_;
   c10d::ReduceOp::RedOpType op_;
   uint64_t number_;
-  int64_t place_;  ///< of the tensor in the buffer, in bytes
+  int64_t offset_;  ///< of the tensor in the buffer, in bytes
   bool reduced_ = false;
 };
 

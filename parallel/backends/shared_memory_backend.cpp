@@ -29,8 +29,6 @@ namespace {
 
 using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 
-/// Larger copies are shared by the threads of the rank.
-constexpr int64_t kCopyGrain = int64_t{1} << 20;
 /// An all-reduce of more bytes by more than two ranks is a reduce-scatter and an all-gather.
 constexpr size_t kOnePhase = size_t{32} << 10;
 /// Tensors of more bytes in shared buffers are reduced there: copies of smaller ones cost less than
@@ -39,13 +37,6 @@ constexpr size_t kInPlace = size_t{256} << 10;
 
 Bytes bytes_of(const at::Tensor& tensor) {
   return {static_cast<std::byte*>(tensor.mutable_data_ptr()), tensor.nbytes()};
-}
-
-void copy(std::byte* to, Bytes from) {
-  at::parallel_for(0, static_cast<int64_t>(from.size()), kCopyGrain,
-                   [&](int64_t begin, int64_t end) {
-                     std::memcpy(to + begin, from.data() + begin, static_cast<size_t>(end - begin));
-                   });
 }
 
 class AllReduce final : public InProgress {
@@ -268,14 +259,14 @@ class SharedMemoryBackend final : public c10d::Backend {
       return begin(c10::make_intrusive<ReduceInPlace>(exchange_, std::move(buffer), tensor,
                                                       options.reduceOp.op_, number));
     }
-    publish_to_all(bytes_of(tensor), number);
+    publish_to_all(*exchange_, bytes_of(tensor), number);
     return begin(c10::make_intrusive<AllReduce>(exchange_, tensor, options.reduceOp.op_, number));
   }
 
   WorkPtr _reduce_scatter_base(at::Tensor& out, at::Tensor& in,
                                const c10d::ReduceScatterOptions& options) override {
     const uint64_t number = next();
-    publish_to_all(bytes_of(in), number);
+    publish_to_all(*exchange_, bytes_of(in), number);
     return begin(
         c10::make_intrusive<ReduceScatter>(exchange_, out, in, options.reduceOp.op_, number));
   }
@@ -283,7 +274,7 @@ class SharedMemoryBackend final : public c10d::Backend {
   WorkPtr _allgather_base(at::Tensor& out, at::Tensor& in,
                           const c10d::AllgatherOptions& /*options*/) override {
     const uint64_t number = next();
-    publish_to_all(bytes_of(in), number);
+    publish_to_all(*exchange_, bytes_of(in), number);
     return begin(c10::make_intrusive<AllGather>(exchange_, out, number));
   }
 
@@ -296,7 +287,7 @@ class SharedMemoryBackend final : public c10d::Backend {
       return begin(
           c10::make_intrusive<Receive>(exchange_, tensor, source, "shared_memory:broadcast"));
     }
-    publish(bytes_of(tensor), BlockExchange::kToAll, number, getSize() - 1);
+    publish(*exchange_, bytes_of(tensor), {BlockExchange::kToAll, number, getSize() - 1});
     return c10::make_intrusive<SentWork>(exchange_);
   }
 
@@ -316,13 +307,13 @@ class SharedMemoryBackend final : public c10d::Backend {
 
   WorkPtr barrier(const c10d::BarrierOptions& /*options*/) override {
     const uint64_t number = next();
-    publish_to_all({}, number);
+    publish_to_all(*exchange_, {}, number);
     return begin(c10::make_intrusive<AllGather>(exchange_, at::empty({0}, at::kByte), number));
   }
 
   WorkPtr send(std::vector<at::Tensor>& tensors, int to, int /*tag*/) override {
-    publish(bytes_of(tensors.at(0)), BlockExchange::lane_to(to), sent_[static_cast<size_t>(to)]++,
-            1);
+    publish(*exchange_, bytes_of(tensors.at(0)),
+            {BlockExchange::lane_to(to), sent_[static_cast<size_t>(to)]++, 1});
     return c10::make_intrusive<SentWork>(exchange_);
   }
 
@@ -336,19 +327,11 @@ class SharedMemoryBackend final : public c10d::Backend {
  private:
   uint64_t next(uint64_t count = 1) { return std::exchange(number_, number_ + count); }
 
-  void publish(Bytes data, int64_t lane, uint64_t number, int64_t readers) {
-    copy(exchange_->allocate(data.size()), data);
-    exchange_->publish(lane, number, readers);
-  }
-  void publish_to_all(Bytes data, uint64_t number) {
-    publish(data, BlockExchange::kToAll, number, getSize());
-  }
-
   /// The buffer of a tensor that is reduced in place; null for others.
   std::shared_ptr<SharedBuffer> buffer_of(const at::Tensor& tensor) const {
     if (tensor.nbytes() <= kInPlace) return nullptr;
     for (const std::weak_ptr<SharedBuffer>& weak : buffers_) {
-      if (auto buffer = weak.lock(); buffer && buffer->holds(bytes_of(tensor))) return buffer;
+      if (auto buffer = weak.lock(); buffer && buffer->contains(bytes_of(tensor))) return buffer;
     }
     return nullptr;
   }
