@@ -8,17 +8,17 @@
 #include "core/base/format_error.h"
 #include "core/base/text.h"
 #include "core/base/utf8.h"
+#include "text/pre_tokenizer.h"
 #include "text/token_model.h"
 
 namespace accel {
 namespace {
 
-constexpr auto kSpaceMark = "\xe2\x96\x81";
 constexpr int64_t kMostIds = 16'000'000;
 
 /// llama.cpp looks for user-defined tokens in the text itself, whose spaces are no marks.
 std::string with_spaces(std::string text) {
-  const std::string mark = kSpaceMark;
+  const std::string mark = kMetaspaceMark;
   for (size_t at = 0; (at = text.find(mark, at)) != text.npos; ++at) {
     text.replace(at, mark.size(), " ");
   }

@@ -22,8 +22,6 @@ namespace accel {
 namespace {
 
 constexpr auto kPrefix = "tokenizer.ggml.";
-constexpr auto kMark = "\xe2\x96\x81";
-constexpr float kUnusedScore = -1e9;  ///< no text has such a token
 
 [[noreturn]] void refuse_tokenizer(const std::filesystem::path& path, const std::string& why) {
   throw Error(ExitCode::kRecipe,
@@ -62,10 +60,10 @@ GgufVocabulary byte_level_vocabulary(const JsonNode& file) {
 void read_marks(const JsonNode& file, GgufVocabulary& out) {
   bool has_marks = false;
   for (const JsonNode& step : gguf_steps(file.find("normalizer"), "normalizers")) {
-    if (step.type() == "Prepend" && step.at("prepend").text() == kMark) {
+    if (step.type() == "Prepend" && step.at("prepend").text() == kMetaspaceMark) {
       out.add_space_prefix = true;
     } else if (step.type() == "Replace" && step.at("pattern").text_or("String", "") == " " &&
-               step.at("content").text() == kMark) {
+               step.at("content").text() == kMetaspaceMark) {
       has_marks = true;
     } else {
       throw FormatError(text("its normalizer is '{}'", step.type()));
@@ -164,14 +162,14 @@ GgufVocabulary vocabulary_of(const SentencePieceFile& file) {
   bool is_defined = false;
   for (const SentencePieceFile::Piece& piece : file.pieces) {
     std::string shown = piece.text;
-    if (piece.kind == Kind::kUserDefined) shown = replaced(Pattern::literal(kMark), shown, " ");
+    if (piece.kind == Kind::kUserDefined)
+      shown = replaced(Pattern::literal(kMetaspaceMark), shown, " ");
     is_defined = is_defined || piece.kind == Kind::kUserDefined;
     out.pieces.push_back({std::move(shown), static_cast<GgufTokenType>(piece.kind)});
   }
   if (is_defined) {
     out.notes.emplace_back(
-        "llama.cpp takes what precedes and follows a user-defined piece for texts of their own, "
-        "and prepares the spaces of each");
+        "llama.cpp normalizes the texts before and after a user-defined piece separately");
   }
   return out;
 }
@@ -197,7 +195,7 @@ void fill_rows(const std::filesystem::path& path, int64_t rows, GgufVocabulary& 
   }
   vocabulary.pieces.resize(count);
   if (vocabulary.kind != GgufTokenizerKind::kByteLevel) {
-    vocabulary.scores.resize(count, kUnusedScore);
+    vocabulary.scores.resize(count, kGgufUnusedScore);
   }
   for (size_t id = 0; id < count; ++id) {
     GgufPiece& piece = vocabulary.pieces[id];
@@ -271,7 +269,7 @@ void add_special(const std::filesystem::path& path, const Tokenizer& tokenizer,
   const size_t usual = usual_end_token(vocabulary.kind);
   if (special.eos || usual >= vocabulary.pieces.size()) return;
   out.notes.push_back(
-      text("the tokenizer has no end token, and llama.cpp takes token {}, '{}', for one", usual,
+      text("the tokenizer has no end-of-sequence token: llama.cpp uses its default, {} '{}'", usual,
            printable(vocabulary.pieces[usual].text)));
 }
 

@@ -14,25 +14,21 @@
 namespace accel {
 namespace {
 
-constexpr auto kUnigramMark = "\xe2\x96\x81";
-constexpr auto kNoByteTokens =
-    "it falls back to bytes, and llama.cpp's Unigram to the unknown token";
-/// Of a token that no text is to have.
-constexpr float kLeastScore = -1e9F;
+constexpr auto kNoByteTokens = "it has byte fallback, which llama.cpp's Unigram lacks";
 
 /// How texts are prepared, by the steps of a tokenizer.json.
 struct UnigramSteps {
   std::string map;
-  bool squeezes = false;         ///< several spaces to one
-  bool strips = false;           ///< the end of a text
-  bool splits_at_white = false;  ///< and drops it
+  bool squeezes = false;              ///< several spaces to one
+  bool strips = false;                ///< the end of a text
+  bool splits_at_whitespace = false;  ///< and drops it
   MetaspaceOptions marks;
 };
 
 bool squeezes_spaces(const JsonNode& step) {
   if (step.type() != "Replace" || step.at("pattern").text_or("Regex", "") != " {2,}") return false;
   const std::string content = step.at("content").text();
-  return content == " " || content == kUnigramMark;
+  return content == " " || content == kMetaspaceMark;
 }
 
 void read_unigram_normalizers(const JsonNode& file, UnigramSteps& out) {
@@ -55,39 +51,44 @@ UnigramSteps read_unigram_steps(const JsonNode& file) {
   UnigramSteps out;
   read_unigram_normalizers(file, out);
   const std::vector<JsonNode> words = gguf_steps(file.find("pre_tokenizer"), "pretokenizers");
-  out.splits_at_white = words.size() == 2 && words.front().type() == "WhitespaceSplit";
+  out.splits_at_whitespace = words.size() == 2 && words.front().type() == "WhitespaceSplit";
   const bool has_marks = !words.empty() && words.back().type() == "Metaspace";
-  if (!has_marks || (words.size() == 2 && !out.splits_at_white) || words.size() > 2) {
+  if (!has_marks || (words.size() == 2 && !out.splits_at_whitespace) || words.size() > 2) {
     throw FormatError("its 'pre_tokenizer' is no Metaspace, nor one after a WhitespaceSplit");
   }
   out.marks = read_metaspace(words.back());
   return out;
 }
 
-/// White space other than spaces that the map leaves.
-bool leaves_white(const std::string& map) {
+/// Whether the map keeps whitespace other than spaces.
+bool keeps_other_whitespace(const std::string& map) {
   const CharacterMap replacements = map.empty() ? CharacterMap() : CharacterMap(map);
-  for (const char* white : {"\t", "\n", "\r", "\xc2\xa0", "\xe2\x80\x83", "\xe3\x80\x80"}) {
-    const auto found = replacements.longest(white);
+  for (const char* whitespace : {"\t", "\n", "\r", "\xc2\xa0", "\xe2\x80\x83", "\xe3\x80\x80"}) {
+    const auto found = replacements.longest(whitespace);
     if (!found || found->replacement != " ") return true;
   }
   return false;
 }
 
+void check_space_prefix(const GgufVocabulary& vocabulary) {
+  if (vocabulary.remove_extra_whitespaces && !vocabulary.add_space_prefix) {
+    throw FormatError(
+        "it removes repeated spaces without a space prefix, which llama.cpp always adds then");
+  }
+}
+
 void read_unigram_spaces(const UnigramSteps& steps, GgufVocabulary& out) {
   out.add_space_prefix = gguf_space_prefix(steps.marks, out.notes);
-  out.remove_extra_whitespaces = steps.splits_at_white || steps.squeezes;
-  if (out.remove_extra_whitespaces && !out.add_space_prefix) {
-    throw FormatError("it removes repeated spaces and prepends none, and llama.cpp then does");
-  }
+  out.remove_extra_whitespaces = steps.splits_at_whitespace || steps.squeezes;
+  check_space_prefix(out);
   if (steps.strips && !out.remove_extra_whitespaces) {
     throw FormatError("it removes the spaces at the end of a text, and no repeated ones");
   }
-  if (steps.splits_at_white && leaves_white(steps.map)) {
+  if (steps.splits_at_whitespace && keeps_other_whitespace(steps.map)) {
     out.notes.emplace_back(
-        "llama.cpp splits at spaces, and not at other white space as the tokenizer does");
+        "llama.cpp splits at spaces, and not at other whitespace as the tokenizer does");
   }
-  if (steps.squeezes && !steps.strips && !steps.splits_at_white) {
+  if (steps.squeezes && !steps.strips && !steps.splits_at_whitespace) {
     out.notes.emplace_back("llama.cpp removes the spaces at the end of a text");
   }
   if (!out.remove_extra_whitespaces && out.add_space_prefix) {
@@ -118,12 +119,14 @@ void check_least_score(const GgufVocabulary& vocabulary, float least) {
     const bool counts = vocabulary.pieces[id].type == GgufTokenType::kNormal;
     if (counts && vocabulary.scores[id] == least) return;
   }
-  throw FormatError("its least likely token is none of a text, and llama.cpp's least likely is");
+  throw FormatError(
+      "its lowest score is a special token's, and llama.cpp scores unknown characters by normal "
+      "ones");
 }
 
 void add_unigram_note(GgufVocabulary& out) {
   out.notes.emplace_back(
-      "llama.cpp may choose another one of equally likely tokenizations, as of repeated "
+      "llama.cpp may choose another of several equally likely tokenizations, as of repeated "
       "characters");
 }
 
@@ -145,11 +148,11 @@ GgufVocabulary unigram_vocabulary(const JsonNode& file) {
   out.character_map = steps.map;
   if (!steps.map.empty()) {
     out.notes.emplace_back(
-        "llama.cpp replaces the longest sequence of characters that has a replacement, and the "
-        "tokenizer single characters and those that are written as one");
+        "llama.cpp applies the character map to the longest match, and the tokenizer to one "
+        "grapheme cluster at a time");
   }
   for (size_t id = 0; id < out.pieces.size(); ++id) {
-    if (out.pieces[id].text.empty()) out.scores[id] = kLeastScore;
+    if (out.pieces[id].text.empty()) out.scores[id] = kGgufUnusedScore;
   }
   add_unigram_note(out);
   return out;
@@ -158,12 +161,10 @@ GgufVocabulary unigram_vocabulary(const JsonNode& file) {
 GgufVocabulary unigram_vocabulary(const SentencePieceFile& file) {
   using Kind = SentencePieceFile::Kind;
   if (file.byte_fallback) throw FormatError(kNoByteTokens);
-  if (file.remove_extra_whitespaces && !file.add_dummy_prefix) {
-    throw FormatError("it removes repeated spaces and prepends none, and llama.cpp then does");
-  }
   GgufVocabulary out{.kind = GgufTokenizerKind::kUnigram};
   out.add_space_prefix = file.add_dummy_prefix;
   out.remove_extra_whitespaces = file.remove_extra_whitespaces;
+  check_space_prefix(out);
   out.character_map = file.character_map;
   for (const SentencePieceFile::Piece& piece : file.pieces) {
     if (piece.kind == Kind::kUnused) throw FormatError("it has unused pieces");

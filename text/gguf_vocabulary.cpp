@@ -7,8 +7,6 @@
 namespace accel {
 namespace {
 
-constexpr auto kGgufMark = "\xe2\x96\x81";
-
 void collect_steps(const JsonNode& node, const char* list, std::vector<JsonNode>& out) {
   if (node.is_null()) return;
   if (node.type() != "Sequence") {
@@ -27,7 +25,7 @@ std::vector<JsonNode> gguf_steps(const JsonNode& node, const char* list) {
 }
 
 bool gguf_space_prefix(const MetaspaceOptions& options, std::vector<std::string>& notes) {
-  if (options.mark != kGgufMark) throw FormatError("it marks spaces otherwise");
+  if (options.mark != kMetaspaceMark) throw FormatError("it marks spaces otherwise");
   if (options.prepend == PrependScheme::kFirst) {
     notes.emplace_back(
         "llama.cpp prepends a space after a special token too, not only to the text");
@@ -37,7 +35,8 @@ bool gguf_space_prefix(const MetaspaceOptions& options, std::vector<std::string>
 
 void check_words_in_pieces(const std::vector<GgufPiece>& pieces) {
   const auto crosses = [](const GgufPiece& piece) {
-    return piece.type == GgufTokenType::kNormal && piece.text.find(kGgufMark, 1) != piece.text.npos;
+    return piece.type == GgufTokenType::kNormal &&
+           piece.text.find(kMetaspaceMark, 1) != piece.text.npos;
   };
   if (std::any_of(pieces.begin(), pieces.end(), crosses)) {
     throw FormatError("it has tokens across spaces, at which it splits");

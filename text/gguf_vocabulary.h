@@ -18,6 +18,8 @@ struct SentencePieceFile;
 /// probabilities.
 enum class GgufTokenizerKind { kByteLevel, kSentencePiece, kUnigram };
 
+inline constexpr float kGgufUnusedScore = -1e9F;  ///< of tokens that llama.cpp must not choose
+
 struct GgufVocabulary {
   GgufTokenizerKind kind = GgufTokenizerKind::kByteLevel;
   std::vector<GgufPiece> pieces = {};

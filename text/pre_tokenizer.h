@@ -65,9 +65,11 @@ std::unique_ptr<PreTokenizer> read_pre_tokenizer(const JsonNode& node);
 /// When Metaspace prepends its mark to a text.
 enum class PrependScheme { kAlways, kFirst, kNever };
 
+inline constexpr auto kMetaspaceMark = "\xe2\x96\x81";  ///< U+2581, SentencePiece's space
+
 /// Options of Metaspace as pre-tokenizer and as decoder.
 struct MetaspaceOptions {
-  std::string mark = "\xe2\x96\x81";
+  std::string mark = kMetaspaceMark;
   PrependScheme prepend = PrependScheme::kAlways;
   bool split = true;
 };

@@ -286,8 +286,8 @@ def check_frozen_refusals(scratch, report, words):
         ("a limit below two blocks", [LIMIT.replace("48", "20")],
          "'max_memory' leaves 19.0 MiB for streamed blocks, and two of them have 24.5 MiB", "hint: allow at least 26138 KiB"),
         ("a weight in another order", ["model.weights=turned", LIMIT.replace("48", "30")],
-         "'model.layers.0.self_attn.q_proj.weight' cannot stay in the folder of 'model.weights', whose file has its numbers "
-         "in an order that only a copy in memory changes",
+         "'model.layers.0.self_attn.q_proj.weight' cannot be streamed from the folder of 'model.weights': its layout in the "
+         "file is not the model's",
          "hint: save the weights as model.safetensors, with save_pretrained()"))
     write_llama(scratch.path / "llama3", 3)
     write_torch(scratch.path / "llama3", scratch.path / "turned", "model.layers.0.self_attn.q_proj.weight")

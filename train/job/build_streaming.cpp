@@ -100,8 +100,8 @@ std::optional<MappedRange> range_of(const Job& job, const Parameter& item) {
     if (tensor.nbytes() < kLeastDeferredBytes) return std::nullopt;
   }
   refuse_limit(job.resolved,
-               text("'{}' cannot stay in the folder of 'model.weights', whose file has its numbers "
-                    "in an order that only a copy in memory changes",
+               text("'{}' cannot be streamed from the folder of 'model.weights': its layout in the "
+                    "file is not the model's",
                     item.name),
                "save the weights as model.safetensors, with save_pretrained()");
 }

@@ -94,11 +94,12 @@ TEST(GgufUnigramTest, ItHasScoresTypesAndTheUnknownToken) {
   EXPECT_TRUE(value<bool>(found, "remove_extra_whitespaces"));
   EXPECT_TRUE(value<std::vector<uint8_t>>(found, "precompiled_charsmap").empty());
   EXPECT_TRUE(value<std::vector<std::string>>(found, "merges").empty());
-  EXPECT_EQ(found.notes,
-            (std::vector<std::string>{
-                "llama.cpp splits at spaces, and not at other white space as the tokenizer does",
-                "llama.cpp may choose another one of equally likely tokenizations, as of repeated "
-                "characters"}));
+  EXPECT_EQ(
+      found.notes,
+      (std::vector<std::string>{
+          "llama.cpp splits at spaces, and not at other whitespace as the tokenizer does",
+          "llama.cpp may choose another of several equally likely tokenizations, as of repeated "
+          "characters"}));
 }
 
 TEST(GgufUnigramTest, TheLastOfEqualTokensIsUsed) {
@@ -137,7 +138,8 @@ TEST(GgufUnigramTest, SpacesAreRemovedAsByTheSteps) {
 TEST(GgufUnigramTest, OtherStepsAreRefused) {
   json file = unigram_file();
   file["pre_tokenizer"]["pretokenizers"][1]["prepend_scheme"] = "never";
-  EXPECT_EQ(refusal(file), "it removes repeated spaces and prepends none, and llama.cpp then does");
+  EXPECT_EQ(refusal(file),
+            "it removes repeated spaces without a space prefix, which llama.cpp always adds then");
   constexpr auto kWords = "its 'pre_tokenizer' is no Metaspace, nor one after a WhitespaceSplit";
   file = unigram_file();
   file["pre_tokenizer"] = nullptr;
@@ -168,10 +170,11 @@ TEST(GgufUnigramTest, OtherVocabulariesAreRefused) {
   file = unigram_file();
   file["model"]["vocab"][1][1] = -9;
   EXPECT_EQ(refusal(file),
-            "its least likely token is none of a text, and llama.cpp's least likely is");
+            "its lowest score is a special token's, and llama.cpp scores unknown characters by "
+            "normal ones");
   file = unigram_file();
   file["model"]["byte_fallback"] = true;
-  EXPECT_EQ(refusal(file), "it falls back to bytes, and llama.cpp's Unigram to the unknown token");
+  EXPECT_EQ(refusal(file), "it has byte fallback, which llama.cpp's Unigram lacks");
   file = unigram_file();
   file["model"]["unk_id"] = nullptr;
   EXPECT_EQ(refusal(file), "it has no unknown token");
@@ -179,11 +182,12 @@ TEST(GgufUnigramTest, OtherVocabulariesAreRefused) {
 
 TEST(GgufUnigramTest, WithoutAnEndTokenLlamaCppHasAnother) {
   json file = unigram_file();
-  EXPECT_FALSE(has_note(read(file), "the tokenizer has no end token"));
+  EXPECT_FALSE(has_note(read(file), "the tokenizer has no end-of-sequence token"));
   file["post_processor"] = nullptr;
   file["added_tokens"][1]["content"] = file["model"]["vocab"][1][0] = "[x]";
-  EXPECT_TRUE(has_note(
-      read(file), "the tokenizer has no end token, and llama.cpp takes token 1, '[x]', for one"));
+  EXPECT_TRUE(
+      has_note(read(file),
+               "the tokenizer has no end-of-sequence token: llama.cpp uses its default, 1 '[x]'"));
 }
 
 TEST(GgufUnigramTest, SentencePieceFilesHaveTheirOwnScoresAndCharacters) {
@@ -197,16 +201,16 @@ TEST(GgufUnigramTest, SentencePieceFilesHaveTheirOwnScoresAndCharacters) {
   ASSERT_EQ(scores.size(), 210U);
   EXPECT_LT(scores[100], 0);
   EXPECT_FALSE(has_note(found, "user-defined"));
-  EXPECT_TRUE(has_note(gguf_tokenizer(golden("unigram_own.model"), 200),
-                       "llama.cpp takes what precedes and follows a user-defined piece for texts "
-                       "of their own, and prepares the spaces of each"));
+  EXPECT_TRUE(
+      has_note(gguf_tokenizer(golden("unigram_own.model"), 200),
+               "llama.cpp normalizes the texts before and after a user-defined piece separately"));
 }
 
 TEST(GgufUnigramTest, OtherSentencePieceFilesAreRefused) {
   const auto reason = [](const char* name) {
     return complaint([&] { gguf_tokenizer(golden(name), 600); });
   };
-  EXPECT_NE(reason("unigram_bytes.model").find("unigram_bytes.model': it falls back to bytes, and"),
+  EXPECT_NE(reason("unigram_bytes.model").find("unigram_bytes.model': it has byte fallback"),
             std::string::npos);
   EXPECT_NE(reason("unigram_unused.model").find("it has unused pieces"), std::string::npos);
 }
