@@ -7,8 +7,7 @@
 #include <utility>
 
 #include "kernels/few_rows.h"
-#include "models/layers/logit_softcap.h"
-#include "models/layers/tensor_parallel.h"
+#include "models/layers/token_logits.h"
 
 namespace accel {
 namespace {
@@ -17,6 +16,12 @@ namespace {
 void keep_newest(std::vector<int64_t>& tokens, int64_t count) {
   const auto size = static_cast<int64_t>(tokens.size());
   if (count > 0 && size > count) tokens.erase(tokens.begin(), tokens.end() - count);
+}
+
+/// Of models of one device.
+at::Device device_of(LanguageModel& model) {
+  const std::vector<at::Tensor> parameters = model.module().parameters();
+  return parameters.empty() ? at::Device(at::kCPU) : parameters.front().device();
 }
 
 }  // namespace
@@ -28,7 +33,8 @@ SequenceBatch::SequenceBatch(LanguageModel& model, SequenceBatchOptions options)
       shares_cache_(decoder_ && !options_.staged && decoder_->supports_ragged_rows()),
       window_(decoder_ ? decoder_->longest() : options_.window),
       cache_(options_.rows, window_ > 0 ? std::min(options_.capacity, window_) : options_.capacity,
-             options_.cache_dtype) {}
+             options_.cache_dtype),
+      device_(device_of(model)) {}
 
 int64_t SequenceBatch::cache_bytes() const {
   int64_t bytes = cache_.bytes();
@@ -138,17 +144,12 @@ at::Tensor SequenceBatch::separate_pass(Sequence& sequence) {
 
 at::Tensor SequenceBatch::logits_of(const at::Tensor& hidden) {
   const at::Tensor last = hidden.select(1, hidden.size(1) - 1);
-  const auto* divided = dynamic_cast<const TensorParallel*>(&model_);
-  const DividedVocabulary vocabulary = divided ? divided->vocabulary() : DividedVocabulary();
-  const at::Tensor logits = vocabulary_logits(vocabulary, last, model_.head_weight());
-  const at::Tensor capped = softcapped(logits, logit_softcap(model_));
-  return options_.staged ? capped : capped.to(at::kCPU, at::kFloat).contiguous();
+  const at::Tensor logits = token_logits(model_, last);
+  return options_.staged ? logits : logits.to(at::kCPU, at::kFloat).contiguous();
 }
 
 at::Tensor SequenceBatch::input_of(std::span<const int64_t> tokens) const {
-  return at::tensor(at::ArrayRef<int64_t>(tokens.data(), tokens.size()))
-      .unsqueeze(0)
-      .to(model_.head_weight().device());
+  return at::tensor(at::ArrayRef<int64_t>(tokens.data(), tokens.size())).unsqueeze(0).to(device_);
 }
 
 }  // namespace accel

@@ -69,6 +69,7 @@ class SequenceBatch {
   bool shares_cache_;
   int64_t window_;
   KeyValueCache cache_;
+  at::Device device_;  // of the model's inputs
   std::vector<Sequence> sequences_;
 };
 

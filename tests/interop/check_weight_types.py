@@ -35,6 +35,8 @@ QUANTIZED = {
     "int8": {"load_in_8bit": True, "llm_int8_threshold": 0.0},
     "{type: nf4, skip_modules: ['*.down_proj']}": {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4",
                                                    "llm_int8_skip_modules": ["down_proj", "lm_head"]},
+    "{type: nf4, head: true}": {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4", "llm_int8_skip_modules": []},
+    "{type: int8, head: true}": {"load_in_8bit": True, "llm_int8_threshold": 0.0, "llm_int8_skip_modules": []},
 }
 
 
