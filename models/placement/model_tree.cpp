@@ -49,8 +49,9 @@ class TreeBuilder {
 
   /// The quantized weight whose scales a module of this name has; null: there is none.
   static ModuleTree::Tensor* parameter_named(ModuleTree& tree, const std::string& name) {
-    const auto found = std::find_if(tree.parameters.begin(), tree.parameters.end(),
-                                    [&](const ModuleTree::Tensor& item) { return item.name == name; });
+    const auto found =
+        std::find_if(tree.parameters.begin(), tree.parameters.end(),
+                     [&](const ModuleTree::Tensor& item) { return item.name == name; });
     return found == tree.parameters.end() ? nullptr : &*found;
   }
 

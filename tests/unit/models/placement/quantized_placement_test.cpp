@@ -1,4 +1,5 @@
-// Placement of quantized weights: the bytes of modules, and which tensors stay in the folder's file.
+// Placement of quantized weights: the bytes of modules, and which tensors stay in the folder's
+// file.
 #include <gtest/gtest.h>
 #include <torch/nn/module.h>
 
@@ -8,6 +9,7 @@
 
 #include "kernels/memory/deferred_init.h"
 #include "models/hf/map_hf_weights.h"
+#include "models/layers/module_state.h"
 #include "models/placement/mapped_range.h"
 #include "models/placement/model_tree.h"
 #include "models/placement/module_sizes.h"
@@ -110,9 +112,8 @@ TEST(QuantizedPlacementTest, AFolderIsBuiltUnderDeferredInit) {
   deferred.materialize_except({});
   const auto found = parameters_of(*model);
   for (const Parameter& item : parameters_of(*written)) {
-    const auto same = std::find_if(found.begin(), found.end(), [&](const Parameter& other) {
-      return other.name == item.name;
-    });
+    const auto same = std::find_if(found.begin(), found.end(),
+                                   [&](const Parameter& other) { return other.name == item.name; });
     if (item.name.find("lora_") != item.name.npos) continue;
     ASSERT_NE(same, found.end()) << item.name;
     EXPECT_TRUE(same->local.equal(item.local)) << item.name;

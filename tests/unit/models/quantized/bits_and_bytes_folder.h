@@ -10,6 +10,7 @@
 
 #include "core/api/model.h"
 #include "formats/tensors/safetensors.h"
+#include "models/layers/module_state.h"
 #include "tests/unit/formats/temp_folder.h"
 
 namespace accel {
