@@ -17,6 +17,7 @@
 #include "models/placement/model_tree.h"
 #include "models/placement/module_sizes.h"
 #include "models/placement/offload_folder.h"
+#include "models/placement/streamed_unit.h"
 #include "runner/placement/mapped_weights.h"
 #include "runner/plan/number_text.h"
 
@@ -170,11 +171,11 @@ struct OffloadedWeights {
     for (Parameter& item : accel::on_disk(rest, map)) out.push_back(std::move(item));
     return out;
   }
-  /// Of the weights that `part` selects of a unit.
+  /// Of what `part` counts of a unit's weights.
   template <class Part>
   int64_t largest(const Part& part) const {
     int64_t bytes = 0;
-    for (const OffloadedUnit& unit : units) bytes = std::max(bytes, bytes_of(part(unit.weights)));
+    for (const OffloadedUnit& unit : units) bytes = std::max(bytes, part(unit.weights));
     return bytes;
   }
 };
@@ -257,13 +258,16 @@ int64_t room_for(int64_t largest, const char* device, const Placed& placed,
 
 int64_t room_for_disk(const OffloadedWeights& offloaded, const Placed& placed,
                       const PlacementRequest& request) {
-  const auto part = [&](const auto& weights) { return on_disk(weights, placed.map); };
+  const auto part = [&](const std::vector<Parameter>& weights) {
+    const std::vector<Parameter> read = on_disk(weights, placed.map);
+    return bytes_of(read) + table_bytes_between(read);
+  };
   return room_for(offloaded.largest(part), kCpuDevice, placed, request);
 }
 
 int64_t room_on_gpu(const OffloadedWeights& offloaded, const Placed& placed,
                     const PlacementRequest& request) {
-  const auto all = [](const auto& weights) { return weights; };
+  const auto all = [](const std::vector<Parameter>& weights) { return bytes_of(weights); };
   return room_for(offloaded.largest(all), kGpuDevice, placed, request);
 }
 

@@ -123,10 +123,14 @@ class Told:
         return f"exit {self.code}\n{self.out}\n{self.errors}"
 
 
-def generated(scratch, source, *flags):
+PROMPTS = ("the", "she sells sea shells by the shore and more of them")
+
+
+def generated(scratch, source, *flags, prompts=PROMPTS):
     """Of a prompt of few rows and of one whose layers are dequantized."""
-    return Told(scratch, "generate", source, "--tokenizer", "pairs", "--prompt", "the", "--prompt",
-                "she sells sea shells by the shore and more of them", "--max-new-tokens", "8", "--temperature", "0", "--json", *flags)
+    words = [word for prompt in prompts for word in ("--prompt", prompt)]
+    return Told(scratch, "generate", source, "--tokenizer", "pairs", *words, "--max-new-tokens", "8", "--temperature", "0",
+                "--json", *flags)
 
 
 def check_generation(scratch, report):
@@ -151,12 +155,24 @@ def check_generation(scratch, report):
     report.check("so has a map with everything on the disk", mapped.out == generated(scratch, "nf4").out != "", mapped)
     report.check("what has no tensor in the file stays in memory",
                  re.search(r"kept in memory: 1\.31 KiB of vectors that the files have in another type or form\n", mapped.errors), mapped)
+    check_least_limit(scratch, report)
     check_halves(scratch, report, limit)
     recipe = BASE.replace("FOLDER", "nf4")
     (scratch.path / "nf4.yaml").write_text(recipe)
     plan = output_of(scratch, "plan", "nf4.yaml", *limit)
     report.check("the plan has the same map", re.search(r"  disk  model\.layers\.\d+ to model\.layers\.11  ", plan) and
                  "predicted: at least " in plan, plan)
+
+
+def check_least_limit(scratch, report):
+    """That of a message: it has the bytes between weights, and is kept."""
+    refused = generated(scratch, "nf4-double", "--device-map", "all.json", "--max-memory", "cpu=1MiB")
+    report.check("a limit below a block is refused", refused.code == 2 and
+                 "for streamed weights, and a block or the head has " in refused.errors, refused)
+    least = re.search(r"allow 'cpu=(\d+)KiB'", refused.errors)[1]
+    kept = generated(scratch, "nf4-double", "--device-map", "all.json", "--max-memory", f"cpu={least}KiB")
+    most = re.search(r"at most ([\d.]+) MiB of them in memory", kept.errors)
+    report.check("the least limit is kept", most and float(most[1]) <= int(least) / 1024 + 0.005, kept)
 
 
 def check_halves(scratch, report, limit):
@@ -174,9 +190,12 @@ def check_halves(scratch, report, limit):
     offloaded = generated(scratch, "halves", "--device-map", "all.json", "--offload", "weights")
     again = generated(scratch, "halves", "--device-map", "all.json", "--offload", "weights")
     report.check("and offloaded", offloaded.out == again.out == whole.out, f"{offloaded}{again}")
-    half, mapped = (generated(scratch, "halves", "--dtype", "fp16", *flags) for flags in ([], ["--device-map", "all.json"]))
-    report.check("or stays in float16, and scales in float32", half.code == 0 and mapped.out == half.out != "" and
-                 "kept in memory: 1.31 KiB of vectors" in mapped.errors, f"{half}{mapped}")
+    # One at a time: streamed prompts share a pass, in which the sums of float16 are rounded otherwise.
+    for prompt in PROMPTS:
+        half, mapped = (generated(scratch, "halves", "--dtype", "fp16", *flags, prompts=[prompt])
+                        for flags in ([], ["--device-map", "all.json"]))
+        report.check("or stays in float16, and scales in float32", half.code == 0 and mapped.out == half.out != "" and
+                     "kept in memory: 1.31 KiB of vectors" in mapped.errors, f"{half}{mapped}")
 
 
 def check_training(scratch, report):

@@ -17,6 +17,7 @@
 #include "models/layers/activation_checkpoint.h"
 #include "models/layers/module_state.h"
 #include "models/placement/frozen_stream.h"
+#include "models/placement/streamed_unit.h"
 #include "models/placement/weight_file.h"
 #include "models/quantized/frozen_weight.h"
 #include "models/quantized/quantization_options.h"
@@ -170,18 +171,12 @@ int64_t limit_of(const Job& job) {
   return job.recipe.accelerator.max_memory->bytes;
 }
 
-/// Of a quantized weight in 4 bits, between others in the file: tables and a state in JSON.
-constexpr int64_t kTableBytes = 2048;
-
 /// The bytes of a block's weights with the rest of their first and last block of the file: folders
 /// have the weights of each type together.
 int64_t slot_bytes_of(const std::vector<Parameter>& weights) {
-  int64_t bytes = bytes_of(weights);
+  const int64_t bytes = bytes_of(weights) + table_bytes_between(weights);
   std::set<at::ScalarType> types;
-  for (const Parameter& item : weights) {
-    types.insert(item.local.scalar_type());
-    if (item.name.ends_with(".weight.absmax")) bytes += kTableBytes;
-  }
+  for (const Parameter& item : weights) types.insert(item.local.scalar_type());
   const auto ranges = static_cast<int64_t>(types.size());
   return (bytes / WeightFile::kBlock + 2 * ranges) * WeightFile::kBlock;
 }

@@ -13,6 +13,7 @@
 #include "models/placement/mapped_range.h"
 #include "models/placement/model_tree.h"
 #include "models/placement/module_sizes.h"
+#include "models/placement/streamed_unit.h"
 #include "models/quantized/frozen_weight.h"
 #include "tests/unit/build_component.h"
 #include "tests/unit/models/quantized/bits_and_bytes_folder.h"
@@ -82,6 +83,12 @@ TEST(QuantizedPlacementTest, CodesAndScalesStayInTheFileWhateverTheTypeOfOtherWe
       EXPECT_EQ(is_mapped, is_quantized && !is_state_name(name)) << name;
     }
   }
+}
+
+TEST(QuantizedPlacementTest, TablesAreBetweenQuantizedWeights) {
+  const auto model = quantized_llama(/*is_double=*/true);
+  EXPECT_EQ(table_bytes_between(parameters_of(*model)), 7 * 2048);
+  EXPECT_EQ(table_bytes_between({}), 0);
 }
 
 TEST(QuantizedPlacementTest, BytesOfNoFileAreNotMapped) {
