@@ -14,6 +14,7 @@ import struct
 import subprocess
 import sys
 
+import offload
 import rank_runs
 from offload import adapter, losses, peak_of
 from rank_runs import output_of, train
@@ -31,18 +32,7 @@ KINDS = {
     "fp4": ({"load_in_4bit": True, "bnb_4bit_quant_type": "fp4"}, 4.5),
     "int8": ({"load_in_8bit": True}, 8.034),
 }
-BASE = """
-model: {type: auto, weights: FOLDER, lora: {rank: 2}}
-data:
-  train: {type: text, path: rhyme.txt, level: tokens, tokenizer: pairs, max_seq_len: 16, limit: 16}
-  eval: {type: text, path: rhyme.txt, level: tokens, tokenizer: pairs, max_seq_len: 16, limit: 2}
-  loader: {workers: 0}
-optimizer: {type: adamw, lr: 0.002}
-train: {until: 4 steps, batch: 4, micro_batch: 2}
-accelerator: {num_cpu_threads_per_process: 1}
-eval: {every: 2 steps}
-checkpoint: {every: 2 steps}
-"""
+BASE = offload.BASE.replace('"FOLDER/tiny/data/rhyme.txt"', "rhyme.txt, level: tokens, tokenizer: pairs").replace("LAYERS", "FOLDER")
 DRAW = random.Random(5)
 LIMIT_MIB = 22
 

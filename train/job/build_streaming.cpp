@@ -77,9 +77,8 @@ void check_frozen_model(const RecipeOptions& recipe, const Node& resolved) {
   const std::string bits = option_text(model, "quantization", "type");
   if (!bits.empty() && bits != "none" && !is_quantized_folder(folder)) {
     refuse_limit(resolved,
-                 text("'max_memory' streams the weights that '{}' has, and 'quantization' would "
-                      "quantize them in memory",
-                      folder),
+                 "'max_memory' streams weights as 'model.weights' has them, and 'quantization' "
+                 "would quantize them in memory",
                  "quantize the folder with transformers and bitsandbytes first: from_pretrained() "
                  "with a 'quantization_config', then save_pretrained()");
   }

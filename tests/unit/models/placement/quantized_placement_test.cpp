@@ -23,26 +23,17 @@ namespace {
 
 constexpr auto kProjection = "model.layers.0.mlp.up_proj";
 
-ModelContext tokens() {
-  ModelContext context;
-  context.data.input = {5};
-  context.data.input_type = DType::kI64;
-  context.data.target = {5};
-  context.data.vocab = 11;
-  return context;
-}
-
 std::unique_ptr<Model> quantized_llama(bool is_double) {
   return build<Model>(
       std::string("{type: llama, vocab_size: 11, num_layers: 1, hidden_size: 16, num_heads: 2, "
                   "intermediate_size: 24, max_seq_len: 8, lora: {rank: 2}, quantization: {type: "
                   "nf4, double_quant: ") +
           (is_double ? "true}}" : "false}}"),
-      tokens());
+      {});
 }
 
 std::unique_ptr<Model> model_of(const std::string& folder) {
-  return build<Model>("{type: auto, weights: '" + folder + "'}", tokens());
+  return build<Model>("{type: auto, weights: '" + folder + "'}", {});
 }
 
 /// Whether a file has the bytes of each parameter.
