@@ -2,14 +2,15 @@
 """Tokens per second of `generate` beside transformers and llama.cpp, in turns.
 
     inference.py ACCEL_RUN PYTHON FOLDER [ROUNDS] [--models gpt2-124m,llama-1.1b]
-                 [--types fp32,bf16,int8,nf4,int8-bf16,nf4-bf16] [--batches 1,8] [--parts speed,start,load] [--tokens N]
+                 [--types fp32,bf16,int8,nf4,int8-bf16,nf4-bf16,int8-head,nf4-head,nf4-bf16-head] [--batches 1,8]
+                 [--parts speed,start,load] [--tokens N]
 
 PYTHON has torch, transformers, bitsandbytes and cyllama (llama.cpp's binding; without it its side is left out). FOLDER is
 made; inference.json is left in it. Models have random weights. Steps after the prompts are timed: a step reads each
 weight once and adds a token to each text of the batch. The limit is the time in which memory is read: the bytes of the
 layers and the head by the bandwidth that PyTorch's sum reaches. int8-bf16 and nf4-bf16 compute in bf16 instead of fp32, as
 bitsandbytes does on processors with AVX512_BF16 in both cases. llama.cpp has Q8_0 for int8 and Q4_0 for nf4, with 8.5
-and 4.5 bits per weight.
+and 4.5 bits per weight, also of the head and the embedding; types with -head quantize the head on all sides.
 """
 
 import argparse
@@ -26,11 +27,21 @@ from sides import HERE, environment
 
 THREADS, PROMPT = 2, 16
 TOKENS = {"gpt2-124m": 96, "llama-1.1b": 32}
-BITS = {"fp32": 32, "bf16": 16, "int8": 8, "nf4": 4.5, "int8-bf16": 8, "nf4-bf16": 4.5}
-BITS_OF_HEAD = {"fp32": 32, "bf16": 16, "int8": 32, "nf4": 32, "int8-bf16": 16, "nf4-bf16": 16}
-FLAGS = {"fp32": [], "bf16": ["--dtype", "bf16"], "int8": ["--quantization", "int8"], "nf4": ["--quantization", "nf4"],
-         "int8-bf16": ["--dtype", "bf16", "--quantization", "int8"],
-         "nf4-bf16": ["--dtype", "bf16", "--quantization", "nf4"]}
+BITS = {"fp32": 32, "bf16": 16, "int8": 8, "nf4": 4.5}
+TYPES = ["fp32", "bf16", "int8", "nf4", "int8-bf16", "nf4-bf16", "int8-head", "nf4-head", "nf4-bf16-head"]
+
+
+def bits_of_head(kind):
+    weights, *more = kind.split("-")
+    return BITS[weights] if "head" in more else 16 if "bf16" in kind else 32
+
+
+def flags_of(kind):
+    weights, *more = kind.split("-")
+    flags = ["--dtype", "bf16"] if "bf16" in kind else []
+    if weights in ("int8", "nf4"):
+        flags += ["--quantization", f"{{type: {weights}, head: true}}" if "head" in more else weights]
+    return flags
 
 
 def peer(python, *words):
@@ -70,7 +81,7 @@ def times_of_tokens(accel_run, folder, flags, batch, tokens):
 
 def ours(words, folder, kind, batch, tokens):
     """Seconds per step; None where the program has no flag for the type."""
-    flags = FLAGS[kind]
+    flags = flags_of(kind)
     if flags and flags[0] not in words.help:
         print(f"  left out: accel-run has no {flags[0]}")
         return None
@@ -82,7 +93,7 @@ def ours(words, folder, kind, batch, tokens):
 def speed_of(words, name, kind, batch):
     folder, tokens = words.folder / name, words.tokens or TOKENS[name]
     job = {"folder": str(folder), "type": kind, "batch": batch, "prompt": PROMPT, "tokens": tokens, "threads": THREADS,
-           "file": str(words.folder / f"{name}-{kind.removesuffix('-bf16')}.gguf")}
+           "file": str(words.folder / f"{name}-{kind.split('-')[0]}.gguf")}
     sides = {"accel-run": lambda: ours(words, folder, kind, batch, tokens)}
     for side in ("transformers", "llama_cpp") if name.startswith("llama") else ("transformers",):
         if side == "llama_cpp" and not Path(job["file"]).exists():
@@ -104,7 +115,7 @@ def measure_speed(words, result):
     for name in words.models:
         sizes = peer(words.python, "make", name, words.folder / name)
         for kind in words.types:
-            read = (sizes["linear"] * BITS[kind] + sizes["head"] * BITS_OF_HEAD[kind]) / 8
+            read = (sizes["linear"] * BITS[kind.split("-")[0]] + sizes["head"] * bits_of_head(kind)) / 8
             for batch in words.batches:
                 seconds = speed_of(words, name, kind, batch)
                 rates = {side: batch / value for side, value in seconds.items()}
@@ -112,7 +123,7 @@ def measure_speed(words, result):
                 result["speed"].append({"model": name, "type": kind, "batch": batch, "rates": rates, "limit": limit})
                 shown = "   ".join(f"{side} {rate:7.1f}" for side, rate in rates.items())
                 share = f"{rates['accel-run'] / limit:.0%} of the limit" if "accel-run" in rates else ""
-                print(f"  {name:11}{kind:5} batch {batch}: tokens/s  {shown}   {share}", flush=True)
+                print(f"  {name:11}{kind:13} batch {batch}: tokens/s  {shown}   {share}", flush=True)
 
 
 def measure_start(words, result):
@@ -167,7 +178,7 @@ def main():
     parser.add_argument("python", type=lambda text: Path(text).absolute())
     parser.add_argument("folder", type=lambda text: Path(text).absolute())
     parser.add_argument("rounds", type=int, nargs="?", default=3)
-    for name, default in (("models", list(TOKENS)), ("types", list(BITS)), ("parts", list(PARTS))):
+    for name, default in (("models", list(TOKENS)), ("types", TYPES), ("parts", list(PARTS))):
         parser.add_argument(f"--{name}", type=lambda text: text.split(","), default=default)
     parser.add_argument("--batches", type=lambda text: list(map(int, text.split(","))), default=[1, 8])
     parser.add_argument("--tokens", type=int, help="new tokens of each text")

@@ -72,12 +72,14 @@ def loaded(folder, kind):
     import torch
     import transformers
 
-    dtype = torch.bfloat16 if kind.endswith("bf16") else torch.float32
+    weights, *more = kind.split("-")
+    dtype = torch.bfloat16 if "bf16" in kind else torch.float32
     quantization = {"int8": {"load_in_8bit": True},
                     "nf4": {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4", "bnb_4bit_compute_dtype": dtype}}
     options = {"dtype": dtype}
-    if (name := kind.removesuffix("-bf16")) in quantization:
-        options["quantization_config"] = transformers.BitsAndBytesConfig(**quantization[name])
+    if weights in quantization:
+        head = {"llm_int8_skip_modules": []} if "head" in more else {}
+        options["quantization_config"] = transformers.BitsAndBytesConfig(**quantization[weights], **head)
         options["device_map"] = "cpu"
     return transformers.AutoModelForCausalLM.from_pretrained(folder, **options).eval()
 
@@ -152,8 +154,8 @@ def gguf_file(folder, kind, path):
     options = llama_cpp.LlamaModelQuantizeParams()
     types = gguf.LlamaFileType
     options.ftype = {"f32": types.ALL_F32, "bf16": types.MOSTLY_BF16, "q8_0": types.MOSTLY_Q8_0,
-                     "q4_0": types.MOSTLY_Q4_0}[LLAMA_TYPES[kind.removesuffix("-bf16")]].value
-    options.nthread, options.allow_requantize, options.pure = THREADS, True, False
+                     "q4_0": types.MOSTLY_Q4_0}[LLAMA_TYPES[kind.split("-")[0]]].value
+    options.nthread, options.allow_requantize, options.pure = THREADS, True, True
     llama_cpp.model_quantize(path + ".bf16", path, options)
     Path(path + ".bf16").unlink()
     return {}

@@ -64,24 +64,64 @@ class Generation {
   /// prompt is computed once. Prompts of different sources are never equal.
   void start_prompts(SequenceBatch& batch, size_t room) {
     const std::vector<int64_t>& prompt = prompts_[next_prompt_];
-    const auto length = static_cast<int64_t>(prompt.size());
-    const int64_t added = request_.config.new_tokens(length, request_.default_new_tokens);
-    if (added == 0) return done_(next_prompt_++, {});
+    if (new_tokens_of(prompt) == 0) return done_(next_prompt_++, {});
+    if (const size_t count = distinct_prompts(batch, room); count > 1) {
+      return start_distinct(batch, count);
+    }
     const size_t first = rows_.size();
     for (; rows_.size() < first + room && next_prompt_ < prompts_.size(); ++next_prompt_) {
-      const size_t i = next_prompt_;
-      if (prompts_[i] != prompt || (sources_ && rows_.size() > first)) break;
-      const uint64_t stream =
-          request_.streams.empty() ? request_.first_stream + i : request_.streams[i];
-      rows_.push_back({i, prompt, length, length + added,
-                       SampleRng(static_cast<uint64_t>(request_.seed), stream, 0)});
+      if (prompts_[next_prompt_] != prompt || (sources_ && rows_.size() > first)) break;
+      add_row(next_prompt_);
     }
     if (sources_) sources_->select_sources(std::vector{static_cast<int64_t>(rows_[first].prompt)});
     const at::Tensor logits = batch.add(prompt);
     batch.add_copies(rows_.size() - first - 1);
+    advance_from(batch, first, [&](size_t) { return logits; });
+  }
+
+  /// The number of next prompts, at most `room`, of which none equals its neighbour, if the batch
+  /// computes such ones together; else 0.
+  size_t distinct_prompts(const SequenceBatch& batch, size_t room) const {
+    if (sources_ || !batch.adds_together()) return 0;
+    const size_t end = std::min(prompts_.size(), next_prompt_ + room);
+    size_t i = next_prompt_;
+    while (i < end && new_tokens_of(prompts_[i]) > 0 &&
+           (i + 1 == prompts_.size() || prompts_[i] != prompts_[i + 1])) {
+      ++i;
+    }
+    return i - next_prompt_;
+  }
+
+  void start_distinct(SequenceBatch& batch, size_t count) {
+    const size_t first = rows_.size();
+    std::vector<std::vector<int64_t>> together;
+    for (size_t i = 0; i < count; ++i) {
+      together.push_back(prompts_[next_prompt_]);
+      add_row(next_prompt_++);
+    }
+    const at::Tensor logits = batch.add_all(std::move(together));
+    advance_from(batch, first, [&](size_t i) { return logits[static_cast<int64_t>(i)]; });
+  }
+
+  void add_row(size_t prompt) {
+    const uint64_t stream =
+        request_.streams.empty() ? request_.first_stream + prompt : request_.streams[prompt];
+    const auto length = static_cast<int64_t>(prompts_[prompt].size());
+    rows_.push_back({prompt, prompts_[prompt], length, length + new_tokens_of(prompts_[prompt]),
+                     SampleRng(static_cast<uint64_t>(request_.seed), stream, 0)});
+  }
+
+  int64_t new_tokens_of(const std::vector<int64_t>& prompt) const {
+    return request_.config.new_tokens(static_cast<int64_t>(prompt.size()),
+                                      request_.default_new_tokens);
+  }
+
+  /// advance() of the rows from `first` on, of which row first + i has the logits of i.
+  template <class LogitsOf>
+  void advance_from(SequenceBatch& batch, size_t first, const LogitsOf& logits_of) {
     std::vector<size_t> finished;
     for (size_t row = first; row < rows_.size(); ++row) {
-      if (!advance(rows_[row], logits)) finished.push_back(row);
+      if (!advance(rows_[row], logits_of(row - first))) finished.push_back(row);
     }
     finish(batch, finished);
   }
@@ -95,11 +135,7 @@ class Generation {
     }
     if (sources_) sources_->select_sources(sources);
     const at::Tensor logits = batch.next(newest);
-    std::vector<size_t> finished;
-    for (size_t i = 0; i < rows_.size(); ++i) {
-      if (!advance(rows_[i], logits[static_cast<int64_t>(i)])) finished.push_back(i);
-    }
-    finish(batch, finished);
+    advance_from(batch, 0, [&](size_t i) { return logits[static_cast<int64_t>(i)]; });
   }
 
   /// Chooses the next token of `row`. Returns whether the row continues.
@@ -272,6 +308,7 @@ void generate_tokens(LanguageModel& model, const std::vector<std::vector<int64_t
   const SequenceBatchOptions options{.rows = together * beams,
                                      .capacity = capacity_of(prompts, request),
                                      .prefill_chunk = request.prefill_chunk,
+                                     .prefill_together = request.prefill_together,
                                      .cache_dtype = request.cache_dtype,
                                      .window = request.window,
                                      .staged = request.staged};

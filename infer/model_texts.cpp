@@ -7,6 +7,7 @@
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "infer/text_stream.h"
+#include "models/layers/token_logits.h"
 
 namespace accel {
 namespace {
@@ -88,7 +89,7 @@ void ModelTexts::check_tokens(const std::vector<std::vector<int64_t>>& prompts) 
   const auto* divided = dynamic_cast<const TensorParallel*>(&model_);
   const DividedVocabulary vocabulary = divided ? divided->vocabulary() : DividedVocabulary();
   const auto rows = [this] {
-    return (language_ ? language_->head_weight() : encoder_decoder_->head_weight()).size(0);
+    return language_ ? head_rows(*language_) : encoder_decoder_->head_weight().size(0);
   };
   const int64_t size = vocabulary.ranks ? vocabulary.size : rows();
   for (const auto& prompt : prompts) {

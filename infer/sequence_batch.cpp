@@ -1,5 +1,6 @@
 #include "infer/sequence_batch.h"
 
+#include <ATen/ops/cat.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
 
@@ -7,8 +8,7 @@
 #include <utility>
 
 #include "kernels/few_rows.h"
-#include "models/layers/logit_softcap.h"
-#include "models/layers/tensor_parallel.h"
+#include "models/layers/token_logits.h"
 
 namespace accel {
 namespace {
@@ -17,6 +17,12 @@ namespace {
 void keep_newest(std::vector<int64_t>& tokens, int64_t count) {
   const auto size = static_cast<int64_t>(tokens.size());
   if (count > 0 && size > count) tokens.erase(tokens.begin(), tokens.end() - count);
+}
+
+/// Of models of one device.
+at::Device device_of(LanguageModel& model) {
+  const std::vector<at::Tensor> parameters = model.module().parameters();
+  return parameters.empty() ? at::Device(at::kCPU) : parameters.front().device();
 }
 
 }  // namespace
@@ -28,7 +34,8 @@ SequenceBatch::SequenceBatch(LanguageModel& model, SequenceBatchOptions options)
       shares_cache_(decoder_ && !options_.staged && decoder_->supports_ragged_rows()),
       window_(decoder_ ? decoder_->longest() : options_.window),
       cache_(options_.rows, window_ > 0 ? std::min(options_.capacity, window_) : options_.capacity,
-             options_.cache_dtype) {}
+             options_.cache_dtype),
+      device_(device_of(model)) {}
 
 int64_t SequenceBatch::cache_bytes() const {
   int64_t bytes = cache_.bytes();
@@ -42,8 +49,65 @@ at::Tensor SequenceBatch::add(std::vector<int64_t> tokens) {
   const FewRowsScope scope;
   keep_newest(tokens, window_);
   sequences_.push_back({std::move(tokens)});
-  if (shares_cache_) cache_.clear_row(static_cast<int64_t>(size()) - 1);
+  if (shares_cache_) cache_.set_length(static_cast<int64_t>(size()) - 1, 0);
   return row_logits(size() - 1);
+}
+
+at::Tensor SequenceBatch::add_all(std::vector<std::vector<int64_t>> sequences) {
+  const FewRowsScope scope;
+  size_t row = size();
+  for (std::vector<int64_t>& tokens : sequences) {
+    keep_newest(tokens, window_);
+    sequences_.push_back({std::move(tokens)});
+    if (shares_cache_) cache_.set_length(static_cast<int64_t>(size()) - 1, 0);
+  }
+  std::vector<at::Tensor> logits;
+  while (row < size()) {
+    const size_t count = adds_together() ? count_together(row) : 1;
+    logits.push_back(count > 1 ? rows_logits(row, count) : row_logits(row).unsqueeze(0));
+    row += count;
+  }
+  return at::cat(logits);
+}
+
+size_t SequenceBatch::count_together(size_t first) const {
+  const auto most = static_cast<size_t>(options_.prefill_chunk);
+  size_t count = 0, longest = 0, sum = 0;
+  for (size_t row = first; row < size(); ++row) {
+    const size_t length = sequences_[row].tokens.size();
+    const size_t padded = std::max(longest, length) * (count + 1);
+    if (count > 0 && (padded > most || padded > 2 * (sum + length))) break;
+    longest = std::max(longest, length);
+    sum += length;
+    ++count;
+  }
+  return count;
+}
+
+at::Tensor SequenceBatch::rows_logits(size_t first, size_t count) {
+  std::vector<int64_t> lengths;
+  for (size_t row = first; row < first + count; ++row) {
+    lengths.push_back(static_cast<int64_t>(sequences_[row].tokens.size()));
+  }
+  const int64_t longest = *std::max_element(lengths.begin(), lengths.end());
+  std::vector<int64_t> padded;
+  for (size_t row = first; row < first + count; ++row) {
+    const std::vector<int64_t>& tokens = sequences_[row].tokens;
+    padded.insert(padded.end(), tokens.begin(), tokens.end());
+    // The model is causal, and what the cache has of padding is overwritten.
+    padded.resize((row - first + 1) * static_cast<size_t>(longest), tokens.back());
+  }
+  cache_.select(static_cast<int64_t>(first));
+  const at::Tensor hidden =
+      decoder_->hidden_next(input_of(padded).view({static_cast<int64_t>(count), longest}), cache_);
+  std::vector<at::Tensor> last;
+  for (size_t i = 0; i < count; ++i) {
+    Sequence& sequence = sequences_[first + i];
+    sequence.cached = sequence.tokens.size();
+    cache_.set_length(static_cast<int64_t>(first + i), lengths[i]);
+    last.push_back(hidden[static_cast<int64_t>(i)].narrow(0, lengths[i] - 1, 1));
+  }
+  return logits_of(at::stack(last));
 }
 
 void SequenceBatch::add_copies(size_t count) {
@@ -67,7 +131,7 @@ at::Tensor SequenceBatch::next(std::span<const int64_t> tokens) {
     keep_newest(sequence.tokens, std::max<int64_t>(1, window_ / 2));
     sequence.cached = 0;
     sequence.caches.clear();
-    cache_.clear_row(static_cast<int64_t>(row));
+    cache_.set_length(static_cast<int64_t>(row), 0);
     outgrows = true;
   }
   if (shares_cache_ && !outgrows) return batch_pass(tokens);
@@ -138,17 +202,12 @@ at::Tensor SequenceBatch::separate_pass(Sequence& sequence) {
 
 at::Tensor SequenceBatch::logits_of(const at::Tensor& hidden) {
   const at::Tensor last = hidden.select(1, hidden.size(1) - 1);
-  const auto* divided = dynamic_cast<const TensorParallel*>(&model_);
-  const DividedVocabulary vocabulary = divided ? divided->vocabulary() : DividedVocabulary();
-  const at::Tensor logits = vocabulary_logits(vocabulary, last, model_.head_weight());
-  const at::Tensor capped = softcapped(logits, logit_softcap(model_));
-  return options_.staged ? capped : capped.to(at::kCPU, at::kFloat).contiguous();
+  const at::Tensor logits = token_logits(model_, last);
+  return options_.staged ? logits : logits.to(at::kCPU, at::kFloat).contiguous();
 }
 
 at::Tensor SequenceBatch::input_of(std::span<const int64_t> tokens) const {
-  return at::tensor(at::ArrayRef<int64_t>(tokens.data(), tokens.size()))
-      .unsqueeze(0)
-      .to(model_.head_weight().device());
+  return at::tensor(at::ArrayRef<int64_t>(tokens.data(), tokens.size())).unsqueeze(0).to(device_);
 }
 
 }  // namespace accel

@@ -17,7 +17,10 @@ namespace accel {
 struct SequenceBatchOptions {
   int64_t rows = 1;             ///< largest number of sequences
   int64_t capacity = 0;         ///< tokens per row that the cache is allocated for; 0: as needed
-  int64_t prefill_chunk = 512;  ///< tokens of a prompt per forward pass
+  int64_t prefill_chunk = 512;  ///< tokens of prompts per forward pass
+  /// Prompts may share a forward pass, whose costs are those of reading the weights: of weights
+  /// that are streamed. On a GPU they always may.
+  bool prefill_together = false;
   std::optional<CacheDtype> cache_dtype = {};  ///< of keys and values; none: as computed
   int64_t window = 0;         ///< context length of a model that declares none; 0: unlimited
   StagedForward staged = {};  ///< of a model in pipeline stages; null: the whole model is here
@@ -35,6 +38,12 @@ class SequenceBatch {
   /// Adds a sequence of one token or more as the last row. Returns the logits of its next token,
   /// float32 [vocab].
   at::Tensor add(std::vector<int64_t> tokens);
+  /// add() of each; returns the logits [sequences, vocab]. With adds_together() they share forward
+  /// passes, padded at the end, where that at most doubles their tokens.
+  at::Tensor add_all(std::vector<std::vector<int64_t>> sequences);
+  bool adds_together() const {
+    return shares_cache_ && (options_.prefill_together || !device_.is_cpu());
+  }
   /// Adds `count` copies of the last row, whose logits are those of add().
   void add_copies(size_t count);
   /// Adds a token to each sequence. Returns the logits of the next ones, float32 [size, vocab].
@@ -57,6 +66,10 @@ class SequenceBatch {
 
   /// Of the tokens that are not cached.
   at::Tensor row_logits(size_t row);
+  /// The number of sequences from row `first` on that share a forward pass.
+  size_t count_together(size_t first) const;
+  /// row_logits() of rows without cached tokens, [count, vocab].
+  at::Tensor rows_logits(size_t first, size_t count);
   at::Tensor separate_pass(Sequence& sequence);
   at::Tensor batch_pass(std::span<const int64_t> tokens);
   /// [batch, vocab] of hidden states [batch, tokens, width].
@@ -69,6 +82,7 @@ class SequenceBatch {
   bool shares_cache_;
   int64_t window_;
   KeyValueCache cache_;
+  at::Device device_;  // of the model's inputs
   std::vector<Sequence> sequences_;
 };
 

@@ -53,10 +53,12 @@ void check_loaded(const WeightTypes& types, const QuantizationOptions& loaded) {
                      wanted.description(), loaded.description()),
                 "leave it out, or name a model with unquantized weights");
   }
-  if (!wanted.skip_modules && !wanted.compute_dtype) return;
+  if (!wanted.skip_modules && !wanted.compute_dtype && !wanted.head) return;
   throw Error(ExitCode::kRecipe,
               text("'{}' of '--quantization' cannot act: the model's weights are quantized already",
-                   wanted.skip_modules ? "skip_modules" : "compute_dtype"),
+                   wanted.skip_modules ? "skip_modules"
+                   : wanted.head       ? "head"
+                                       : "compute_dtype"),
               "leave it out, or name a model with unquantized weights");
 }
 

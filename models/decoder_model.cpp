@@ -10,6 +10,7 @@
 #include "models/layers/activation_checkpoint.h"
 #include "models/layers/self_attention.h"
 #include "models/layers/sizes.h"
+#include "models/layers/token_logits.h"
 
 namespace accel {
 namespace {
@@ -133,7 +134,7 @@ DecoderModel::DecoderModel(const DecoderSetup& setup, const ModelContext& contex
 
 at::Tensor DecoderModel::forward(const at::Tensor& tokens) {
   if (!setup_.head.is_language_model()) return forward_batch({tokens, {}, {}});
-  return vocabulary_logits(vocabulary(), hidden(tokens), head_weight());
+  return token_logits(*this, hidden(tokens));
 }
 
 at::Tensor DecoderModel::forward_batch(const Batch& batch) {
@@ -176,7 +177,12 @@ at::Tensor DecoderModel::head_weight() {
                      decoder_head_layer(setup_.head.kind)),
                 "name a language model");
   }
-  return head_adapter().widened_weight(head_ ? head_->weight : body_->token_embedding());
+  return language_head()->weight();
+}
+
+std::optional<LanguageHead> DecoderModel::language_head() const {
+  if (!setup_.head.is_language_model()) return std::nullopt;
+  return head_ ? LanguageHead(head_) : LanguageHead(tied_head_, body_->token_embedding());
 }
 
 std::vector<Block*> DecoderModel::chain() {
@@ -198,11 +204,6 @@ void DecoderModel::refuse_head(const char* options) const {
               text("the head '{}' of {} does not support {}", decoder_head_layer(setup_.head.kind),
                    setup_.head.model, options),
               text("leave {} out", options));
-}
-
-HeadAdapter DecoderModel::head_adapter() const {
-  if (!setup_.head.is_language_model()) return {};
-  return head_ ? head_->head_adapter() : tied_head_->head_adapter();
 }
 
 }  // namespace accel

@@ -21,6 +21,7 @@
 #include "models/layers/context_parallel.h"
 #include "models/layers/decoding.h"
 #include "models/layers/input_spec.h"
+#include "models/layers/language_head.h"
 #include "models/layers/rope.h"
 #include "models/layers/tensor_parallel.h"
 
@@ -103,6 +104,7 @@ struct DecoderSetup {
 
 class DecoderModel : public LanguageModel,
                      public CachedDecoder,
+                     public HasLanguageHead,
                      public PackedSequences,
                      public TensorParallel,
                      public ContextParallel,
@@ -122,6 +124,7 @@ class DecoderModel : public LanguageModel,
   void divide_sequences(ContextRanksPtr ranks) override;
   const ContextRanks* context_ranks() const override { return body_->context_ranks(); }
   at::Tensor head_weight() override;
+  std::optional<LanguageHead> language_head() const override;
   std::vector<Block*> chain() override;
   at::Tensor tied_weight() override {
     const bool is_tied = setup_.head.is_language_model() && !head_;
@@ -144,7 +147,6 @@ class DecoderModel : public LanguageModel,
 
  private:
   [[noreturn]] void refuse_head(const char* options) const;
-  HeadAdapter head_adapter() const;
 
   std::shared_ptr<torch::nn::Module> net_ = std::make_shared<torch::nn::Module>();
   DecoderSetup setup_;

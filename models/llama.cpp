@@ -35,11 +35,13 @@
 #include "models/layers/embedding_noise.h"
 #include "models/layers/expert_routing.h"
 #include "models/layers/input_spec.h"
+#include "models/layers/language_head.h"
 #include "models/layers/logit_softcap.h"
 #include "models/layers/rope.h"
 #include "models/layers/self_attention.h"
 #include "models/layers/sizes.h"
 #include "models/layers/tensor_parallel.h"
+#include "models/layers/token_logits.h"
 #include "models/llama_block.h"
 #include "models/llama_options.h"
 
@@ -237,6 +239,7 @@ at::Tensor token_mask(const Batch& batch) {
 
 class Llama final : public LanguageModel,
                     public CachedDecoder,
+                    public HasLanguageHead,
                     public SoftcappedLogits,
                     public PackedSequences,
                     public TensorParallel,
@@ -307,8 +310,7 @@ class Llama final : public LanguageModel,
   /// Logits of the next token, or outputs of DecoderHead::forward().
   at::Tensor forward(const at::Tensor& tokens) override {
     if (options_.has_score()) return forward_batch({tokens, {}, {}});
-    return softcapped(vocabulary_logits(vocabulary(), hidden(tokens), head_weight()),
-                      logit_softcap());
+    return token_logits(*this, hidden(tokens));
   }
   at::Tensor forward_batch(const Batch& batch) override {
     if (!options_.has_score()) return forward(batch.inputs);
@@ -359,7 +361,11 @@ class Llama final : public LanguageModel,
                        options_.head_option()),
                   "name a language model");
     }
-    return head_adapter().widened_weight(head_ ? head_->weight : body_->token_embedding());
+    return language_head()->weight();
+  }
+  std::optional<LanguageHead> language_head() const override {
+    if (options_.has_score()) return std::nullopt;
+    return head_ ? LanguageHead(head_) : LanguageHead(tied_head_, body_->token_embedding());
   }
   std::vector<Block*> chain() override {
     if (options_.has_score()) {
@@ -380,12 +386,6 @@ class Llama final : public LanguageModel,
   }
 
  private:
-  /// Without an adapter for other outputs than logits of tokens.
-  HeadAdapter head_adapter() const {
-    if (options_.has_score()) return {};
-    return head_ ? head_->head_adapter() : tied_head_->head_adapter();
-  }
-
   /// Adds the load-balancing loss of a forward pass in training.
   template <class Pass>
   at::Tensor balanced(const at::Tensor& tokens, const Pass& pass) {

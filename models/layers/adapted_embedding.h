@@ -27,7 +27,8 @@ class AdaptedEmbeddingImpl : public torch::nn::EmbeddingImpl, public Adaptable {
 TORCH_MODULE(AdaptedEmbedding);
 
 /// The head of a language model whose weight is the embedding's: a module without parameters of
-/// its own until it has an adapter, which is independent of the embedding's, as in PEFT.
+/// its own until it has an adapter, which is independent of the embedding's, as in PEFT, or a
+/// quantized copy of the table.
 class TiedHeadImpl : public torch::nn::Module, public Adaptable {
  public:
   TiedHeadImpl(int64_t inputs, int64_t outputs) : inputs_(inputs), outputs_(outputs) {}
@@ -35,8 +36,13 @@ class TiedHeadImpl : public torch::nn::Module, public Adaptable {
   void adapt(const LoraOptions& lora) override;
   bool is_adapted() const override { return !lora_a_.is_empty(); }
   HeadAdapter head_adapter() const;
+  /// Makes the head a copy of the table, which the embedding keeps as it is.
+  void hold(FrozenWeight copy);
+  /// Null: the head is the table.
+  const FrozenWeight* frozen() const { return copy_ ? &*copy_ : nullptr; }
 
  private:
+  std::optional<FrozenWeight> copy_;  ///< shares the tensors of the parameters
   int64_t inputs_, outputs_;
   torch::nn::Linear lora_a_{nullptr}, lora_b_{nullptr};
   double dropout_ = 0;

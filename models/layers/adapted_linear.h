@@ -9,8 +9,8 @@
 
 #include "core/api/tensor_parallel.h"
 #include "kernels/fp8/fp8_linear.h"
-#include "kernels/quantized_weight.h"
 #include "models/lora/lora_options.h"
+#include "models/quantized/frozen_weight.h"
 
 namespace accel {
 
@@ -42,14 +42,14 @@ class HeadAdapter {
   HeadAdapter(AdapterPair pair, double scale, double dropout)
       : pair_(std::move(pair)), scale_(scale), dropout_(dropout) {}
 
+  /// Whether it changes inputs and weight.
+  bool is_on() const;
   /// [..., inputs] to [..., inputs + rank]. `dropout` is that of training.
   at::Tensor widened_inputs(const at::Tensor& x) const;
   /// [outputs, inputs] to [outputs, inputs + rank], a copy.
   at::Tensor widened_weight(const at::Tensor& weight) const;
 
  private:
-  bool is_on() const;
-
   AdapterPair pair_{nullptr, nullptr};
   double scale_ = 0;
   double dropout_ = 0;
@@ -78,15 +78,14 @@ class AdaptedLinearImpl : public torch::nn::LinearImpl, public Adaptable {
   /// Null: not in fp8.
   const Fp8Layer* fp8() const { return fp8_.get(); }
   void adapt(const LoraOptions& lora) override;
-  /// Replaces the weight by a quantized one of its sizes, which is not trained: `weight` has the
-  /// codes. `compute_type` is that of quantized_linear().
-  void hold(const QuantizedWeight& quantized, std::optional<at::ScalarType> compute_type);
-  /// Replaces the weight by a cast_weight() of its sizes, which is not trained. `compute_type` is
-  /// that of cast_linear().
-  void hold_cast(const at::Tensor& stored, std::optional<at::ScalarType> compute_type);
-  bool is_quantized() const { return quantized_ || is_cast_; }
+  /// Replaces the weight by one of its sizes: `weight` has what that stores.
+  void hold(FrozenWeight frozen);
+  /// Whether the weight is quantized or cast.
+  bool is_quantized() const { return frozen_.has_value(); }
+  /// Null: the weight is not quantized.
+  const FrozenWeight* frozen() const { return frozen_ ? &*frozen_ : nullptr; }
   /// [out_features, in_features], as float32 if it is quantized or cast.
-  at::Tensor base_weight() const;
+  at::Tensor base_weight() const { return frozen_ ? frozen_->values() : weight; }
   /// Sets DoRA's magnitude to the norm of the weight's rows; nothing without DoRA.
   void set_magnitude();
   bool is_adapted() const override { return !lora_a_.is_empty(); }
@@ -105,9 +104,7 @@ class AdaptedLinearImpl : public torch::nn::LinearImpl, public Adaptable {
   std::shared_ptr<const TensorRanks> ranks_;
   bool sums_ = true;
   bool in_fp32_ = false;
-  std::optional<QuantizedWeight> quantized_;  ///< shares the tensors of the parameters
-  std::optional<at::ScalarType> compute_type_;
-  bool is_cast_ = false;                 ///< `weight` is a cast_weight()
+  std::optional<FrozenWeight> frozen_;   ///< shares the tensors of the parameters
   std::shared_ptr<const Fp8Layer> fp8_;  ///< null: forward() computes in autocast's type
 
   at::Tensor compute(const at::Tensor& x);

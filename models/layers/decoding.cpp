@@ -258,8 +258,8 @@ at::Tensor KeyValueCache::positions(const at::Tensor& tokens) const {
   return positions_after(lengths, count, tokens.options());
 }
 
-void KeyValueCache::clear_row(int64_t row) {
-  for (LayerCache& layer : layers_) layer.set_length(row, 0);
+void KeyValueCache::set_length(int64_t row, int64_t length) {
+  for (LayerCache& layer : layers_) layer.set_length(row, length);
 }
 
 void KeyValueCache::gather(std::span<const int64_t> sources) {

@@ -133,7 +133,8 @@ class KeyValueCache {
   void clear() { layers_.clear(); }
   /// Allocated, of all layers.
   int64_t bytes() const;
-  void clear_row(int64_t row);
+  /// Forgets the tokens of a row after the first `length`; nothing for a row that was never filled.
+  void set_length(int64_t row, int64_t length);
   /// Reorders rows, as index_select: the new row i is a copy of the former row sources[i].
   void gather(std::span<const int64_t> sources);
   void copy_row(int64_t from, int64_t to);

@@ -25,7 +25,6 @@
 #include "models/lora/adapters_off.h"
 #include "models/lora/lora_folder.h"
 #include "models/lora/pattern_check.h"
-#include "models/quantized/cast_weight.h"
 
 namespace accel {
 namespace {
@@ -96,8 +95,7 @@ at::Tensor AdaptedLinearImpl::forward(const at::Tensor& x) {
 }
 
 at::Tensor AdaptedLinearImpl::base_product(const at::Tensor& x) {
-  if (quantized_) return quantized_linear(x, *quantized_, bias, compute_type_);
-  if (is_cast_) return cast_linear(x, weight, bias, compute_type_);
+  if (frozen_) return frozen_->product(x, bias);
   // LinearImpl::forward() would add the bias by a separate operator.
   if (!fp8_ && !ranks_) return at::linear(x, weight, bias);
   const at::Tensor y = weight_product(x);
@@ -106,8 +104,7 @@ at::Tensor AdaptedLinearImpl::base_product(const at::Tensor& x) {
 
 /// Without the bias.
 at::Tensor AdaptedLinearImpl::weight_product(const at::Tensor& x) {
-  if (quantized_) return quantized_linear(x, *quantized_, {}, compute_type_);
-  if (is_cast_) return cast_linear(x, weight, {}, compute_type_);
+  if (frozen_) return frozen_->product(x, {});
   const bool in_fp8 = fp8_ && (is_training() || fp8_->in_evaluation);
   return in_fp8 ? fp8_linear(x, weight, fp8_) : at::linear(x, weight);
 }

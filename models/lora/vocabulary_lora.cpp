@@ -66,6 +66,12 @@ void TiedHeadImpl::adapt(const LoraOptions& lora) {
   scale_ = lora.scale();
 }
 
+void TiedHeadImpl::hold(FrozenWeight copy) {
+  copy_ = std::move(copy);
+  register_parameter("weight", copy_->stored(), /*requires_grad=*/false);
+  copy_->register_scales(*this);
+}
+
 HeadAdapter TiedHeadImpl::head_adapter() const {
   if (!is_adapted()) return {};
   return {{lora_a_, lora_b_}, scale_, is_training() ? dropout_ : 0};

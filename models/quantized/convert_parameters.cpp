@@ -7,7 +7,7 @@
 
 #include "core/api/model.h"
 #include "kernels/memory/deferred_init.h"
-#include "models/layers/adapted_linear.h"
+#include "models/layers/adapted_embedding.h"
 #include "models/layers/module_state.h"
 
 namespace accel {
@@ -20,19 +20,19 @@ struct KeptParameters {
 };
 
 KeptParameters kept_parameters(Model& model) {
-  const auto add = [](const torch::nn::Module& module, std::set<const void*>& to) {
-    for (const at::Tensor& each : module.parameters()) to.insert(each.unsafeGetTensorImpl());
+  const auto add = [](const std::vector<at::Tensor>& tensors, std::set<const void*>& to) {
+    for (const at::Tensor& each : tensors) to.insert(each.unsafeGetTensorImpl());
   };
   KeptParameters out;
   for (const auto& module : model.module().modules()) {
-    const auto* layer = dynamic_cast<const AdaptedLinearImpl*>(module.get());
-    if (!layer) continue;
-    if (layer->is_in_fp32()) add(*layer, out.in_fp32);
-    if (!layer->is_quantized()) continue;
-    out.quantized.insert(layer->weight.unsafeGetTensorImpl());
-    for (const auto& child : layer->named_children()) {
-      if (child.key() == "weight") add(*child.value(), out.quantized);  // the scales
+    const FrozenWeight* frozen = nullptr;
+    if (const auto* layer = dynamic_cast<const AdaptedLinearImpl*>(module.get())) {
+      if (layer->is_in_fp32()) add(layer->parameters(), out.in_fp32);
+      frozen = layer->frozen();
+    } else if (const auto* tied = dynamic_cast<const TiedHeadImpl*>(module.get())) {
+      frozen = tied->frozen();
     }
+    if (frozen) add(frozen->tensors(), out.quantized);
   }
   return out;
 }

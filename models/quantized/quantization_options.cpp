@@ -31,7 +31,7 @@ void check_type(const QuantizationOptions& options, const Node& node, Reading& r
         "leave it out, or write 'type: nf4'");
   }
   if (options.is_on() ||
-      (!options.double_quant && !options.compute_dtype && !options.skip_modules)) {
+      (!options.double_quant && !options.compute_dtype && !options.skip_modules && !options.head)) {
     return;
   }
   reading.problems.error(node.where, "'quantization' has no 'type'",
@@ -76,10 +76,15 @@ Schema<QuantizationOptions> QuantizationOptions::schema() {
              "Type of the products with dequantized weights; auto: that of mixed precision.")
       .hint_for({"bnb_4bit_compute_dtype"})
       .field("skip_modules", &QuantizationOptions::skip_modules,
-             "Patterns of linear layers that stay unquantized, such as '*.down_proj'; heads and "
-             "embeddings always do.")
+             "Patterns of linear layers that stay unquantized, such as '*.down_proj'; embeddings "
+             "always do, and heads without 'head'.")
       .on_resume(Change::kImpossible)
       .hint_for({"llm_int8_skip_modules", "modules_to_not_convert", "keep_in_fp32_modules"})
+      .field("head", &QuantizationOptions::head,
+             "Quantize a language model's head too, as llama.cpp does: generation of single texts "
+             "reads it for each token. The error of the logits grows; bitsandbytes leaves heads "
+             "out unless 'llm_int8_skip_modules' is an empty list.")
+      .on_resume(Change::kImpossible)
       .check(&check_type);
 }
 

@@ -39,6 +39,7 @@ struct QuantizationOptions {
   bool double_quant = false;
   Auto<ComputeDtype> compute_dtype;
   Auto<std::vector<std::string>> skip_modules;
+  bool head = false;  ///< a language model's too
 
   static Schema<QuantizationOptions> schema();
 

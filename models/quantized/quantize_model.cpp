@@ -1,6 +1,5 @@
 #include "models/quantized/quantize_model.h"
 
-#include <ATen/ops/tensor.h>
 #include <torch/nn/module.h>
 
 #include <algorithm>
@@ -14,7 +13,8 @@
 #include "kernels/memory/deferred_init.h"
 #include "kernels/memory/skip_init.h"
 #include "models/hf/hf_config.h"
-#include "models/layers/adapted_linear.h"
+#include "models/layers/language_head.h"
+#include "models/lora/lora_folder.h"
 #include "models/lora/pattern_check.h"
 #include "models/quantized/cast_weight.h"
 #include "models/quantized/quantized_folder.h"
@@ -58,34 +58,10 @@ bool has_name(const NamedLinear& item, const std::string& pattern) {
 
 }  // namespace
 
-void AdaptedLinearImpl::hold(const QuantizedWeight& quantized,
-                             std::optional<at::ScalarType> compute_type) {
-  quantized_ = quantized;
-  compute_type_ = compute_type;
-  quantized.codes.set_requires_grad(false);
-  parameters_["weight"] = weight = quantized.codes;
-  // bitsandbytes' names: "weight" and "weight.absmax".
-  const auto parts = register_module("weight", std::make_shared<torch::nn::Module>());
-  const auto add = [&](const char* name, const at::Tensor& tensor) {
-    if (tensor.defined()) parts->register_parameter(name, tensor, /*requires_grad=*/false);
-  };
-  add("absmax", quantized.abs_max);
-  add("nested_absmax", quantized.nested_abs_max);
-  add("nested_offset", quantized.nested_offset);
-  if (quantized.code == WeightCode::kInt8) return;
-  add("shape", at::tensor({quantized.rows, quantized.columns}, at::kLong));
-}
-
-void AdaptedLinearImpl::hold_cast(const at::Tensor& stored,
-                                  std::optional<at::ScalarType> compute_type) {
-  is_cast_ = true;
-  compute_type_ = compute_type;
-  parameters_["weight"] = weight = stored.set_requires_grad(false);
-}
-
-at::Tensor AdaptedLinearImpl::base_weight() const {
-  if (is_cast_) return uncast_weight(weight, at::kFloat);
-  return quantized_ ? dequantize_weight(*quantized_, at::kFloat) : weight;
+void AdaptedLinearImpl::hold(FrozenWeight frozen) {
+  frozen_ = std::move(frozen);
+  parameters_["weight"] = weight = frozen_->stored();
+  frozen_->register_scales(*this);
 }
 
 bool has_quantized_weights(Model& model) {
@@ -98,28 +74,32 @@ bool has_quantized_weights(Model& model) {
 
 namespace {
 
-/// Without values: those are in a checkpoint.
-void hold_empty(AdaptedLinearImpl& layer, const QuantizationOptions& options) {
-  const auto sizes = layer.weight.sizes();
-  if (const auto storage = options.storage()) {
-    layer.hold_cast(empty_cast_weight(sizes, *storage), compute_type(options));
-  } else {
-    layer.hold(empty_quantized_weight(options.code(), sizes, options.double_quant),
-               compute_type(options));
+/// The weight of the layer `name`, whose values are rounded to `rounded` first. Under SkipInit
+/// without values: those are in a checkpoint.
+FrozenWeight frozen_weight(const at::Tensor& weight, const std::string& name,
+                           const QuantizationOptions& options,
+                           std::optional<at::ScalarType> rounded) {
+  const auto type = compute_type(options);
+  const std::optional<at::ScalarType> storage = options.storage();
+  if (SkipInit::is_active()) {
+    if (storage) return {empty_cast_weight(weight.sizes(), *storage), type};
+    return {empty_quantized_weight(options.code(), weight.sizes(), options.double_quant), type};
   }
+  materialize(weight);
+  const at::Tensor values = rounded ? weight.detach().to(*rounded) : weight;
+  if (storage) return {cast_weight(values, *storage, name), type};
+  return {quantize_weight(values, options.code(), options.double_quant), type};
 }
 
-void quantize_layer(const NamedLinear& item, const QuantizationOptions& options,
-                    std::optional<at::ScalarType> rounded) {
-  materialize(item.layer->weight);
-  const at::Tensor& own = item.layer->weight;
-  const at::Tensor weight = rounded ? own.detach().to(*rounded) : own;
-  if (const auto storage = options.storage()) {
-    item.layer->hold_cast(cast_weight(weight, *storage, item.name), compute_type(options));
-  } else {
-    item.layer->hold(quantize_weight(weight, options.code(), options.double_quant),
-                     compute_type(options));
-  }
+/// Throws RecipeError for a model without a language model's head.
+LanguageHead head_to_quantize(Model& model, const Node& section) {
+  auto* const decoder = dynamic_cast<HasLanguageHead*>(&model);
+  const std::optional<LanguageHead> head = decoder ? decoder->language_head() : std::nullopt;
+  if (head) return *head;
+  throw RecipeError({{place_of(section, "head"),
+                      "'quantization.head' quantizes the head of a decoder for the next token, and "
+                      "this model has none",
+                      "leave it out"}});
 }
 
 }  // namespace
@@ -134,11 +114,12 @@ int64_t quantize_layers(Model& model, const QuantizationOptions& options, const 
   for (const NamedLinear& item : layers) {
     if (matches_any(skipped, item.name)) continue;
     ++count;
-    if (SkipInit::is_active()) {
-      hold_empty(*item.layer, options);
-    } else {
-      quantize_layer(item, options, rounded);
-    }
+    item.layer->hold(frozen_weight(item.layer->weight, item.name, options, rounded));
+  }
+  if (options.head) {
+    ++count;
+    LanguageHead head = head_to_quantize(model, section);
+    head.hold(frozen_weight(head.whole_weight(), kLanguageHead, options, rounded));
   }
   if (count > 0) return count;
   throw RecipeError({{section.where, "'quantization' leaves all linear layers as they are",
@@ -157,10 +138,11 @@ void check_folder(const QuantizationOptions& options, const QuantizedSource& sou
                              theirs.description(), source.folder),
                         "leave it out to take it from the folder"}});
   }
-  if (!options.skip_modules) return;
+  if (!options.skip_modules && !options.head) return;
+  const char* const key = options.head ? "head" : "skip_modules";
   throw RecipeError(
-      {{place_of(source.section, "skip_modules"),
-        text("'skip_modules' cannot act: the weights in '{}' are quantized already", source.folder),
+      {{place_of(source.section, key),
+        text("'{}' cannot act: the weights in '{}' are quantized already", key, source.folder),
         "leave it out, or name a folder with unquantized weights"}});
 }
 
@@ -175,10 +157,24 @@ void load_quantized_layers(Model& model, const QuantizationOptions& options,
     if (!layer) continue;
     const std::string stored = names.stored_name(item.key() + ".weight");
     if (!quantized.contains(stored) && !is_in_base(quantized, stored, names.base)) continue;
-    layer->hold(empty_quantized_weight(options.code(), layer->weight.sizes(), options.double_quant),
-                compute_type(options));
+    layer->hold(
+        {empty_quantized_weight(options.code(), layer->weight.sizes(), options.double_quant),
+         compute_type(options)});
   }
   load_hf_weights(model, weights, names, source.name);
+}
+
+}  // namespace
+
+namespace {
+
+/// Throws RecipeError for a head that is the embedding's table: training needs no copy of it.
+void check_tied_head(Model& model, const QuantizationOptions& options, const Node& section) {
+  if (!options.head || !head_to_quantize(model, section).is_tied()) return;
+  throw RecipeError({{place_of(section, "head"),
+                      "'quantization.head' needs a head with a weight of its own in training, and "
+                      "this one is tied to the embedding",
+                      "leave it out; 'generate' can quantize the head for its products"}});
 }
 
 }  // namespace
@@ -192,6 +188,7 @@ std::unique_ptr<Model> build_quantized(const QuantizationOptions& options,
     load_quantized_layers(*model, options, source);
   } else {
     if (!source.folder.empty()) load_hf_weights(*model, source.folder, source.names, source.name);
+    check_tied_head(*model, options, source.section);
     quantize_layers(*model, options, source.names, source.section);
   }
   if (deferred) deferred->materialize_except({});

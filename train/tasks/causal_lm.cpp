@@ -1,6 +1,4 @@
 // Causal language modeling: cross-entropy on the next token.
-#include <ATen/ops/linear.h>
-
 #include <algorithm>
 #include <string>
 
@@ -15,6 +13,7 @@
 #include "models/layers/embedding_noise.h"
 #include "models/layers/logit_softcap.h"
 #include "models/layers/sampled_labels.h"
+#include "models/layers/token_logits.h"
 #include "train/tasks/chunked_cross_entropy.h"
 #include "train/tasks/divided_sequences.h"
 #include "train/tasks/model_needs.h"
@@ -200,7 +199,8 @@ class CausalLm final : public Task,
   int64_t chunk_for(LanguageModel* model, const Batch& batch) const {
     if (!model) return batch.targets.numel();
     if (options_.chunk) return *options_.chunk;
-    return std::min(tokens_per_chunk(model->head_weight()), batch.targets.numel());
+    return std::min(tokens_per_chunk(head_rows(*model), batch.targets.device()),
+                    batch.targets.numel());
   }
 
   /// Ranks that divide the vocabulary have no whole logits.
@@ -224,8 +224,7 @@ class CausalLm final : public Task,
   at::Tensor all_logits(Model& model, const Batch& batch) const {
     auto* language = packed_ ? dynamic_cast<LanguageModel*>(&model) : nullptr;
     if (!language) return token_scores(model, batch);
-    return softcapped(at::linear(hidden_of(*language, batch, packed_), language->head_weight()),
-                      logit_softcap(*language))
+    return token_logits(*language, hidden_of(*language, batch, packed_))
         .to(at::kFloat)
         .flatten(0, -2);
   }

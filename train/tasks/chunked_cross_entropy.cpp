@@ -275,10 +275,10 @@ class ChunkedLogProbs final : public torch::autograd::Function<ChunkedLogProbs> 
 
 }  // namespace
 
-int64_t tokens_per_chunk(const at::Tensor& weight) {
+int64_t tokens_per_chunk(int64_t rows, at::Device device) {
   constexpr int64_t kOnCpu = int64_t{64} << 20, kOnGpu = int64_t{1} << 30;  // bytes of logits
-  const int64_t bytes = weight.is_cuda() ? kOnGpu : kOnCpu;
-  return std::max<int64_t>(bytes / (weight.size(0) * static_cast<int64_t>(sizeof(float))), 1);
+  const int64_t bytes = device.is_cuda() ? kOnGpu : kOnCpu;
+  return std::max<int64_t>(bytes / (rows * static_cast<int64_t>(sizeof(float))), 1);
 }
 
 at::Tensor chunked_log_probs(const VocabularyHead& head, int64_t chunk) {

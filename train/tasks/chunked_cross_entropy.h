@@ -9,9 +9,9 @@
 
 namespace accel {
 
-/// Tokens whose F32 logits over the rows of an output weight fit in 64 MiB, or in 1 GiB on a GPU,
+/// Tokens whose F32 logits over the `rows` of an output weight fit in 64 MiB, or in 1 GiB on a GPU,
 /// which needs larger products; at least one.
-int64_t tokens_per_chunk(const at::Tensor& weight);
+int64_t tokens_per_chunk(int64_t rows, at::Device device);
 
 /// Hidden states, output weight and targets.
 struct VocabularyHead {

@@ -91,7 +91,7 @@ at::Tensor target_log_probs(const char* task, Model& model, const Batch& rows, d
     const at::Tensor weight = language->head_weight();
     const double softcap = logit_softcap(*language) / temperature;
     scores = chunked_log_probs({tempered(hidden), weight, targets, {}, softcap},
-                               tokens_per_chunk(weight));
+                               tokens_per_chunk(weight.size(0), weight.device()));
   } else {
     const at::Tensor logits = tempered(logits_of_output(task, model, rows, index));
     scores = at::log_softmax(logits, 1).gather(1, targets.unsqueeze(1)).squeeze(1);

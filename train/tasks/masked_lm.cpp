@@ -87,7 +87,9 @@ class MaskedLm final : public Task, public DividedSequences, public SamplesLabel
                             .vocabulary = vocabulary,
                             .bias = model.token_bias()};
     };
-    const auto chunk = [](const VocabularyHead& of) { return tokens_per_chunk(of.weight); };
+    const auto chunk = [](const VocabularyHead& of) {
+      return tokens_per_chunk(of.weight.size(0), of.weight.device());
+    };
     return {&counted_targets,
             [head, chunk](const Batch& batch) {
               const VocabularyHead all = head(batch);

@@ -122,7 +122,8 @@ class Seq2Seq final : public Task, public WholeSequences, public GeneratesTarget
     return at::linear(head.hidden, head.weight).to(at::kFloat);
   }
   int64_t chunk_for(const VocabularyHead& head) const {
-    return options_.chunk.value_or(std::min(tokens_per_chunk(head.weight), head.targets.numel()));
+    return options_.chunk.value_or(std::min(
+        tokens_per_chunk(head.weight.size(0), head.weight.device()), head.targets.numel()));
   }
 
   /// int64 [batch, longest of them].

@@ -157,15 +157,20 @@ TEST_P(DecodingTest, ContinuesABatchAsEachPromptAlone) {
       alone.push_back(generate_tokens(language(*model), prompts[i], request));
     }
     request.first_stream = 0;
-    request.batch_size = 3;
-    request.prefill_chunk = 5;
-    size_t count = 0;
-    generate_tokens(language(*model), prompts, request, [&](size_t i, GeneratedTokens made) {
-      EXPECT_EQ(made.tokens, alone[i].tokens) << i;
-      EXPECT_EQ(made.end, alone[i].end) << i;
-      ++count;
-    });
-    EXPECT_EQ(count, prompts.size());
+    for (const auto& [rows, chunk, together] :
+         {std::tuple(3, 5, false), {3, 5, true}, {4, 12, true}, {6, 512, true}}) {
+      request.batch_size = rows;
+      request.prefill_chunk = chunk;
+      request.prefill_together = together;
+      size_t count = 0;
+      generate_tokens(language(*model), prompts, request, [&](size_t i, GeneratedTokens made) {
+        EXPECT_EQ(made.tokens, alone[i].tokens) << i << " of " << rows << ", " << chunk;
+        EXPECT_EQ(made.end, alone[i].end) << i << " of " << rows << ", " << chunk;
+        ++count;
+      });
+      EXPECT_EQ(count, prompts.size());
+    }
+    request.prefill_together = false;
   }
 }
 
@@ -185,8 +190,10 @@ TEST_P(DecodingTest, ContinuesEqualPromptsEachByItsStream) {
     alone.push_back(generate_tokens(language(*model), prompts[i], request));
   }
   request.streams = streams;
-  for (const int64_t rows : {2, 6}) {
+  for (const auto& [rows, together] :
+       {std::pair(2, false), {6, false}, {2, true}, {3, true}, {6, true}}) {
     request.batch_size = rows;
+    request.prefill_together = together;
     generate_tokens(language(*model), prompts, request, [&](size_t i, GeneratedTokens made) {
       EXPECT_EQ(made.tokens, alone[i].tokens) << i;
       EXPECT_EQ(made.end_token, alone[i].end_token) << i;
@@ -401,6 +408,47 @@ TEST(GenerationTest, PassesUseTheProductsOfFewRows) {
   generate_tokens(model, std::vector<int64_t>{1}, request);
   EXPECT_EQ(model.scopes, std::vector<bool>({true, true, true}));
   EXPECT_FALSE(FewRowsScope::is_active());
+}
+
+/// Notes the tokens of its passes.
+class PassProbe final : public LanguageModel, public CachedDecoder {
+ public:
+  at::Tensor forward(const at::Tensor& tokens) override { return hidden(tokens); }
+  at::Tensor hidden(const at::Tensor& tokens) override {
+    passes.push_back(tokens.sizes().vec());
+    return at::zeros({tokens.size(0), tokens.size(1), 2});
+  }
+  at::Tensor hidden_next(const at::Tensor& tokens, KeyValueCache&) override {
+    return hidden(tokens);
+  }
+  int64_t longest() const override { return 64; }
+  bool supports_ragged_rows() const override { return true; }
+  at::Tensor head_weight() override { return at::zeros({5, 2}); }
+  torch::nn::Module& module() override { return module_; }
+  const char* default_task() const override { return ""; }
+
+  std::vector<std::vector<int64_t>> passes;
+
+ private:
+  torch::nn::Module module_;
+};
+
+TEST(GenerationTest, PromptsShareAPassWhosePaddingAtMostDoublesTheirTokens) {
+  const auto passes = [](bool together, int64_t chunk) {
+    PassProbe model;
+    GenerationRequest request;
+    request.config.max_new_tokens = 1;
+    request.prefill_together = together;
+    request.prefill_chunk = chunk;
+    const std::vector<std::vector<int64_t>> prompts = {
+        {1, 2, 3, 4}, {2, 3, 4, 1}, {3, 3, 3}, {4}, std::vector<int64_t>(9, 2), {1, 2, 3, 4, 1, 2}};
+    generate_tokens(model, prompts, request, [](size_t, const GeneratedTokens&) {});
+    return model.passes;
+  };
+  using Passes = std::vector<std::vector<int64_t>>;
+  EXPECT_EQ(passes(true, 512), Passes({{4, 4}, {2, 9}}));
+  EXPECT_EQ(passes(true, 8), Passes({{2, 4}, {2, 3}, {1, 8}, {1, 1}, {1, 6}}));
+  EXPECT_EQ(passes(false, 512), Passes({{1, 4}, {1, 4}, {1, 3}, {1, 1}, {1, 9}, {1, 6}}));
 }
 
 }  // namespace

@@ -5,15 +5,21 @@
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/linear.h>
 #include <gtest/gtest.h>
 #include <torch/nn/module.h>
 
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
 
 #include "infer/generate.h"
+#include "kernels/cpu_operators.h"
+#include "kernels/few_rows.h"
+#include "kernels/quantized_weight.h"
 #include "models/layers/module_state.h"
+#include "models/layers/token_logits.h"
 #include "tests/unit/build_component.h"
 
 namespace accel::weight_types_test {
@@ -134,6 +140,57 @@ TEST(WeightTypesTest, QuantizedWeightsAreThoseOfTheRecipe) {
   }
 }
 
+/// A tied head is quantized apart from the embedding, whose rows stay as they are.
+class QuantizedHeadTest : public testing::TestWithParam<std::pair<const char*, const char*>> {};
+
+TEST_P(QuantizedHeadTest, LogitsAreThoseOfTheDequantizedHead) {
+  const std::string quantization = "{type: int8, head: true}";
+  const Built plain = built(GetParam().second), found = built(GetParam().second);
+  convert_weights(*plain.model, types_of({}, "{type: int8}"), plain.resolved);
+  convert_weights(*found.model, types_of({}, quantization), found.resolved);
+  const at::NoGradGuard no_grad;
+  auto& before = dynamic_cast<LanguageModel&>(*plain.model);
+  auto& after = dynamic_cast<LanguageModel&>(*found.model);
+  const at::Tensor ids = at::arange(kLength, at::kLong).unsqueeze(0);
+  const at::Tensor hidden = before.hidden(ids);
+  EXPECT_TRUE(after.hidden(ids).equal(hidden));
+  const at::Tensor weight = dequantize_weight(
+      quantize_weight(before.head_weight(), WeightCode::kInt8, false), at::kFloat);
+  EXPECT_TRUE(after.head_weight().equal(weight));
+  EXPECT_EQ(head_rows(after), weight.size(0));
+  EXPECT_TRUE(token_logits(after, hidden).equal(at::linear(hidden, weight)));
+  EXPECT_TRUE(after.forward(ids).equal(at::linear(hidden, weight)));
+  const FewRowsScope few_rows;
+  use_kernels(Kernels::kFused);
+  const at::Tensor by_codes = token_logits(after, hidden);
+  use_kernels(Kernels::kReference);
+  EXPECT_LT(distance(by_codes, at::linear(hidden, weight)), 1e-5);
+}
+
+TEST_P(QuantizedHeadTest, ItsCodesAndScalesKeepTheirTypes) {
+  const Built found = built(GetParam().second);
+  convert_weights(*found.model, types_of(ComputeDtype::kBf16, "{type: nf4, head: true}"),
+                  found.resolved);
+  std::map<std::string, at::ScalarType> types;
+  for (const Parameter& item : parameters_of(*found.model)) {
+    types[item.name] = item.local.scalar_type();
+  }
+  EXPECT_EQ(types.at("lm_head.weight"), at::kByte);
+  EXPECT_EQ(types.at("lm_head.weight.absmax"), at::kFloat);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Models, QuantizedHeadTest,
+    testing::Values(std::pair("llama", kLlama.c_str()),
+                    std::pair("tied_llama",
+                              "type: llama, num_layers: 1, num_heads: 2, hidden_size: 64, "
+                              "vocab_size: 40, tie_embeddings: true"),
+                    std::pair("gpt", "type: gpt, num_layers: 2, num_heads: 2, hidden_size: 64"),
+                    std::pair("gpt_neox",
+                              "type: gpt_neox, num_layers: 1, num_heads: 2, hidden_size: 64"),
+                    std::pair("opt", "type: opt, num_layers: 1, num_heads: 2, hidden_size: 64")),
+    [](const auto& info) { return std::string(info.param.first); });
+
 TEST(WeightTypesTest, ScalesAndCodesKeepTheirTypesBesideBf16) {
   const Built found = built(kLlama);
   convert_weights(*found.model, types_of(ComputeDtype::kBf16, "{type: nf4}"), found.resolved);
@@ -187,6 +244,17 @@ TEST(WeightTypesTest, AContradictionOfTheModelsQuantizationIsRefused) {
             "'skip_modules' of '--quantization' cannot act: the model's weights are quantized "
             "already" +
                 end);
+  EXPECT_EQ(
+      said(quantized, types_of({}, "{type: nf4, head: true}")),
+      "'head' of '--quantization' cannot act: the model's weights are quantized already" + end);
+}
+
+TEST(WeightTypesTest, OnlyTheHeadOfADecoderIsQuantized) {
+  EXPECT_NE(said("type: t5, num_layers: 1, num_heads: 2, hidden_size: 32, vocab_size: 40",
+                 types_of({}, "{type: nf4, head: true}"))
+                .find("'quantization.head' quantizes the head of a decoder for the next token, and "
+                      "this model has none"),
+            std::string::npos);
 }
 
 TEST(WeightTypesTest, PatternsWithoutAMatchAreRefused) {

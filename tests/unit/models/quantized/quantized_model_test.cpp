@@ -2,6 +2,7 @@
 // bitsandbytes.
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/linear.h>
 #include <gtest/gtest.h>
 #include <torch/nn/module.h>
 
@@ -27,12 +28,24 @@ constexpr auto kLlama =
     "type: llama, vocab_size: 11, num_layers: 1, hidden_size: 16, num_heads: 2, intermediate_size: "
     "24, max_seq_len: 8";
 
+constexpr auto kBert =
+    "type: bert, vocab_size: 11, num_layers: 2, hidden_size: 16, num_heads: 2, intermediate_size: "
+    "24, max_seq_len: 8, head: classes, num_classes: 2, dropout: 0";
+
 ModelContext tokens() {
   ModelContext context;
   context.data.input = {5};
   context.data.input_type = DType::kI64;
   context.data.target = {5};
   context.data.vocab = 11;
+  return context;
+}
+
+/// Of two, instead of next tokens.
+ModelContext classes() {
+  ModelContext context = tokens();
+  context.data.target = {};
+  context.data.classes = 2;
   return context;
 }
 
@@ -52,6 +65,10 @@ std::string types_of(Model& model) {
 
 at::Tensor probe() {
   return at::arange(5, at::kLong).unsqueeze(0);
+}
+
+void expect_in(const std::string& wanted, const std::string& message) {
+  EXPECT_NE(message.find(wanted), std::string::npos) << message;
 }
 
 TEST(QuantizedModelTest, LinearLayersWithoutTheHeadHaveCodesAndScales) {
@@ -239,6 +256,57 @@ TEST(QuantizedModelTest, WhatCannotActIsRefusedAtItsLine) {
       std::string::npos);
 }
 
+TEST(QuantizedModelTest, TheHeadIsQuantizedOnRequest) {
+  const auto plain = wide_llama("");
+  const auto model = wide_llama(", quantization: {type: nf4, head: true}, lora: {rank: 2}");
+  const QuantizedWeight wanted =
+      quantize_weight(tensors_of(*plain).at("lm_head.weight"), WeightCode::kNf4, false);
+  const auto found = tensors_of(*model);
+  EXPECT_TRUE(found.at("lm_head.weight").equal(wanted.codes));
+  EXPECT_TRUE(found.at("lm_head.weight.absmax").equal(wanted.abs_max));
+  auto& language = dynamic_cast<LanguageModel&>(*model);
+  const at::Tensor weight = dequantize_weight(wanted, at::kFloat);
+  EXPECT_TRUE(language.head_weight().equal(weight));
+  EXPECT_TRUE(
+      language.forward(probe()).equal(at::linear(language.hidden(probe()), weight).detach()));
+}
+
+TEST(QuantizedModelTest, AnAdapterActsBesideAQuantizedHead) {
+  const std::string more = ", lora: {rank: 2, target_modules: [lm_head]}";
+  const auto model = wide_llama(", quantization: {type: int8, head: true}" + more);
+  const auto found = tensors_of(*model);
+  {
+    const at::NoGradGuard no_grad;
+    tensors_of(*model).at("lm_head.lora_B.weight").fill_(0.5);
+  }
+  auto& language = dynamic_cast<LanguageModel&>(*model);
+  const at::Tensor logits = model->forward(probe());
+  EXPECT_TRUE(logits.equal(at::linear(language.hidden(probe()), language.head_weight())));
+  EXPECT_FALSE(logits.equal(
+      wide_llama(", quantization: {type: int8, head: true}, lora: {rank: 2}")->forward(probe())));
+  logits.sum().backward();
+  EXPECT_TRUE(found.at("lm_head.lora_A.weight").grad().abs().sum().item<double>() > 0);
+}
+
+TEST(QuantizedModelTest, AHeadThatCannotBeQuantizedIsRefused) {
+  const std::string section = ", quantization: {type: nf4, head: true}, lora: {rank: 2}";
+  expect_in(
+      "'quantization.head' needs a head with a weight of its own in training, and this one is tied "
+      "to the embedding",
+      complaint<Model>("{" + std::string(kLlama) + ", tie_embeddings: true" + section + "}",
+                       tokens()));
+  const std::string none =
+      "'quantization.head' quantizes the head of a decoder for the next token, and this model has "
+      "none";
+  expect_in(none, complaint<Model>("{" + std::string(kLlama) + ", num_classes: 2" + section + "}",
+                                   tokens()));
+  expect_in(none, complaint<Model>("{" + std::string(kBert) + section + "}", classes()));
+  expect_in(
+      "'quantization' has no 'type'",
+      complaint<Model>("{" + std::string(kLlama) + ", quantization: {head: true}, lora: {rank: 2}}",
+                       tokens()));
+}
+
 /// The model's parameters in a folder, as bitsandbytes names and shapes them.
 class BitsAndBytesFolder {
  public:
@@ -321,7 +389,9 @@ class BitsAndBytesFolder {
 
 TEST(QuantizedModelTest, AFolderOfBitsAndBytesIsRead) {
   for (const bool is_double : {false, true}) {
-    const std::string section = is_double ? "{type: nf4, double_quant: true}" : "{type: nf4}";
+    // Of double quantization with a quantized head, as of an empty 'llm_int8_skip_modules'.
+    const std::string section =
+        is_double ? "{type: nf4, double_quant: true, head: true}" : "{type: nf4}";
     const auto model = llama_with(", quantization: " + section + ", lora: {rank: 2}");
     BitsAndBytesFolder folder(*model, is_double);
     const auto read =
@@ -335,10 +405,6 @@ TEST(QuantizedModelTest, AFolderOfBitsAndBytesIsRead) {
 std::string said_of(const std::string& folder, const std::string& more = "") {
   return complaint<Model>("{type: auto, weights: '" + folder + "', lora: {rank: 2}" + more + "}",
                           tokens());
-}
-
-void expect_in(const std::string& wanted, const std::string& message) {
-  EXPECT_NE(message.find(wanted), std::string::npos) << message;
 }
 
 TEST(QuantizedModelTest, OtherBlocksAndTypesOfAFolderAreRefused) {
@@ -364,6 +430,8 @@ TEST(QuantizedModelTest, ASectionThatContradictsTheFolderIsRefused) {
             said_of(path, ", quantization: {type: nf4, double_quant: true}"));
   expect_in("'skip_modules' cannot act: the weights in '" + path + "' are quantized already",
             said_of(path, ", quantization: {type: nf4, skip_modules: ['*.q_proj']}"));
+  expect_in("'head' cannot act: the weights in '" + path + "' are quantized already",
+            said_of(path, ", quantization: {type: nf4, head: true}"));
   EXPECT_EQ(said_of(path, ", quantization: {type: nf4, compute_dtype: bf16}"), "");
 }
 
@@ -380,19 +448,12 @@ TEST(QuantizedModelTest, OtherMethodsAndStorageOfAFolderAreRefused) {
             said_of(folder.write()));
 }
 
-constexpr auto kBert =
-    "type: bert, vocab_size: 11, num_layers: 2, hidden_size: 16, num_heads: 2, intermediate_size: "
-    "24, max_seq_len: 8, head: classes, num_classes: 2, dropout: 0";
-
 /// The last layer of a classifier computes its keys and values for one position alone.
 TEST(QuantizedModelTest, AClassifierAttendsFromItsFirstTokenToQuantizedKeys) {
   use_kernels(Kernels::kFused);
-  ModelContext context = tokens();
-  context.data.target = {};
-  context.data.classes = 2;
   const auto outputs = [&](const std::string& more) {
     at::manual_seed(1);
-    const auto model = build<Model>("{" + std::string(kBert) + more + "}", context);
+    const auto model = build<Model>("{" + std::string(kBert) + more + "}", classes());
     set_training(*model, false);
     return model->forward(probe());
   };
