@@ -88,7 +88,9 @@ StepNumbers StepReadback::read() {
   last.copied.synchronize();
   const double* numbers = last.numbers.const_data_ptr<double>();
   const StepNumbers found{.loss = numbers[0], .grad_norm = numbers[1]};
-  if (!std::isfinite(found.loss) || !std::isfinite(found.grad_norm)) diverged_ = found;
+  if (std::isfinite(found.loss) && std::isfinite(found.grad_norm)) return found;
+  if (!diverged_) optimizer_.forget_skipped(launched_ - read_ + 1);
+  diverged_ = found;
   return found;
 }
 
