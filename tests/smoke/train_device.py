@@ -104,9 +104,9 @@ def main():
     report = runs.Report()
     with runs.Scratch(sys.argv[1], JOB) as scratch:
         check_bits(scratch, report, sys.argv[2])
-        check_optimizers(scratch, report, sys.argv[2])
         check_auto(scratch, report, sys.argv[2])
         check_divergence(scratch, report, sys.argv[2])
+        check_optimizers(scratch, report, sys.argv[2])
     return 1 if report.failed else 0
 
 

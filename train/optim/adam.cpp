@@ -6,16 +6,10 @@
 namespace accel {
 namespace {
 
-/// Of a step, for each parameter.
-struct Corrections {
-  std::vector<UpdateScalar> steps;  ///< -lr / (1 - beta1 ^ step)
-  std::vector<UpdateScalar> roots;  ///< sqrt(1 - beta2 ^ step)
-};
-
 /// The operations of torch.optim's single-tensor path, in its order.
 template <bool kDecoupled>
 void update_one(const AdamOptions<kDecoupled>& options, const GroupUpdate& work, size_t i,
-                const Corrections& corrections) {
+                const AdamCorrections& corrections) {
   const at::Tensor& parameter = work.parameters[i];
   const at::Tensor &average = work.slots[1][i], &squares = work.slots[2][i];
   const double beta1 = options.betas[0], beta2 = options.betas[1];
@@ -40,10 +34,7 @@ void update_one(const AdamOptions<kDecoupled>& options, const GroupUpdate& work,
 
 template <bool kDecoupled>
 void update_each(const AdamOptions<kDecoupled>& options, const GroupUpdate& work) {
-  const UpdateScalars steps(work.slots[0]);
-  const Corrections corrections = {
-      bias_corrections(steps, options.betas[0]).dividing(-work.lr).list(),
-      bias_corrections(steps, options.betas[1]).sqrt().list()};
+  const AdamCorrections corrections(work.slots[0], options.betas, work.lr);
   for (size_t i = 0; i < work.parameters.size(); ++i) update_one(options, work, i, corrections);
 }
 

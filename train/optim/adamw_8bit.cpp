@@ -140,7 +140,7 @@ class AdamW8Bit final : public OptimizerOf<AdamW8BitOptions> {
 
   void update(const AdamW8BitOptions& options, GroupUpdate& work) override {
     count_update(work.slots[0]);
-    const Corrections corrections = corrections_of(options, work);
+    const AdamCorrections corrections(work.slots[0], options.betas, work.lr);
     for (size_t i = 0; i < work.parameters.size(); ++i) {
       const Parameter& origin = *work.origins[i];
       const QuantizedTensor first = {work.slots[1][i], work.slots[3][i], work.slots[5][i]};
@@ -162,21 +162,10 @@ class AdamW8Bit final : public OptimizerOf<AdamW8BitOptions> {
     at::Tensor average, squares;
   };
 
-  /// Of a step, for each parameter.
-  struct Corrections {
-    std::vector<UpdateScalar> steps;  ///< -lr / (1 - beta1 ^ step)
-    std::vector<UpdateScalar> roots;  ///< sqrt(1 - beta2 ^ step)
-  };
-
-  static Corrections corrections_of(const AdamW8BitOptions& options, const GroupUpdate& work) {
-    const UpdateScalars steps(work.slots[0]);
-    return {bias_corrections(steps, options.betas[0]).dividing(-work.lr).list(),
-            bias_corrections(steps, options.betas[1]).sqrt().list()};
-  }
-
   /// The maps are those of the optimizer: a slot may have a part of its map.
   void update_share(const AdamW8BitOptions& options, const GroupUpdate& work, size_t i,
-                    std::array<QuantizedTensor, 2> state, const Corrections& corrections) const {
+                    std::array<QuantizedTensor, 2> state,
+                    const AdamCorrections& corrections) const {
     const Parameter& origin = *work.origins[i];
     const at::Tensor blocks = blocks_of(origin);
     const int64_t count = num_quantization_blocks(origin.numel());
@@ -198,7 +187,7 @@ class AdamW8Bit final : public OptimizerOf<AdamW8BitOptions> {
   }
 
   static void update_one(const AdamW8BitOptions& options, const GroupUpdate& work, size_t i,
-                         const Moments& moments, const Corrections& corrections) {
+                         const Moments& moments, const AdamCorrections& corrections) {
     const at::Tensor gradient = work.gradients[i].to(at::kFloat);
     const double beta1 = options.betas[0], beta2 = options.betas[1];
     moments.average.mul_(beta1).add_(gradient, 1 - beta1);

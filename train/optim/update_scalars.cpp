@@ -158,4 +158,11 @@ UpdateScalars bias_corrections(const UpdateScalars& steps, double beta) {
   return steps.powers_of(beta).subtracted_from(1);
 }
 
+AdamCorrections::AdamCorrections(const std::vector<at::Tensor>& step_counts,
+                                 const std::vector<double>& betas, double lr) {
+  const UpdateScalars counts(step_counts);
+  steps = bias_corrections(counts, betas[0]).dividing(-lr).list();
+  roots = bias_corrections(counts, betas[1]).sqrt().list();
+}
+
 }  // namespace accel

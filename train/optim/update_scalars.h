@@ -78,4 +78,14 @@ class UpdateScalars {
 /// 1 - beta ^ step: the bias corrections of moving averages.
 UpdateScalars bias_corrections(const UpdateScalars& steps, double beta);
 
+/// Adam's, for each of several parameters.
+struct AdamCorrections {
+  /// `step_counts`: 0-d tensors on one device.
+  AdamCorrections(const std::vector<at::Tensor>& step_counts, const std::vector<double>& betas,
+                  double lr);
+
+  std::vector<UpdateScalar> steps;  ///< -lr / (1 - beta1 ^ step)
+  std::vector<UpdateScalar> roots;  ///< sqrt(1 - beta2 ^ step)
+};
+
 }  // namespace accel
