@@ -20,6 +20,7 @@
 #include "tests/unit/data/array_files.h"
 #include "tests/unit/formats/temp_folder.h"
 #include "tests/unit/train/device/device_run.h"
+#include "train/job/build_optimizers.h"
 #include "train/job/torch_setup.h"
 #include "train/step/device_batches.h"
 #include "train/step/train_step.h"
@@ -313,6 +314,29 @@ TEST_P(SkippedUpdatesTest, StepsAfterABadOneChangeNothing) {
   ASSERT_EQ(after.size(), before.size());
   for (size_t i = 0; i < before.size(); ++i) EXPECT_TRUE(after[i].equal(before[i])) << i;
   EXPECT_EQ(counts_of(*job), counts_before);
+}
+
+/// As `ctl` replaces it when an option changes.
+TEST_P(SkippedUpdatesTest, ARebuiltOptimizerSkipsUpdatesToo) {
+  const auto job = job_on(host_device(1), std::string(kMlp) + GetParam().text + kGlyphs +
+                                              "train: {until: 9 steps, batch: 4}\n");
+  auto readback = StepReadback::make(*job);
+  ASSERT_NE(readback, nullptr);
+  Stopwatch watch;
+  const auto step = [&](int64_t number, const GlobalBatch& batch) {
+    train_step(*job, batch, {.step = number, .readback = readback.get()}, watch);
+  };
+  step(1, job->train_loader->next());
+  EXPECT_TRUE(std::isfinite(readback->read().loss));
+  rebuild_optimizer(*job);
+  const std::vector<at::Tensor> before = state_of(*job);
+  const GlobalBatch bad = job->train_loader->next();
+  to_batch(bad.micro_batches[0]).inputs.fill_(std::numeric_limits<double>::quiet_NaN());
+  step(2, bad);
+  const std::vector<at::Tensor> after = state_of(*job);
+  ASSERT_EQ(after.size(), before.size());
+  for (size_t i = 0; i < before.size(); ++i) EXPECT_TRUE(after[i].equal(before[i])) << i;
+  readback.reset();
 }
 
 /// As a CUDA graph could record it.
