@@ -133,6 +133,7 @@ double TrainStepContext::sole_update(const BatchLoss& loss) {
   StepReadback* const readback = inputs_.header.readback;
   if (!readback || repeated()) return update(kRecipeOptimizer, loss);
   OptimizerBinding& binding = binding_named(job_, kRecipeOptimizer);
+  estimate_hessian(binding);
   const PassLosses losses = accumulate(binding, loss, job_.step_graph.get());
   apply(binding, [&](const at::Tensor& norm) { readback->launch(sum_of(losses), norm); });
   pending_ = true;
