@@ -7,6 +7,7 @@
 #include <new>
 #include <numeric>
 #include <stdexcept>
+#include <vector>
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/Parallel.h>
@@ -15,6 +16,8 @@
 #include <c10/util/accumulate.h>
 
 #include "core/base/text.h"
+#include "kernels/memory/mkl_buffers.h"
+#include "kernels/memory/tensor_heap.h"
 
 namespace accel {
 
@@ -29,13 +32,17 @@ MemoryLimitError::MemoryLimitError(int64_t bytes)
     : Error(ExitCode::kMemory, text("the tensors of a rank take more than {} bytes", bytes),
             "divide the model over more ranks, or make 'train.micro_batch' smaller") {}
 
+int64_t WorkMeter::peak_resident() const {
+  return small_.extent() + std::min(large_.extent(), large_.peak() + kMostFragmentation);
+}
+
 int64_t WorkMeter::packing_bytes() const {
   return std::accumulate(packing_.begin(), packing_.end(), int64_t{0});
 }
 
 /// Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008: both matrices
 /// are packed in blocks, the wide one once or per thread. The sizes are those that MKL allocates on
-/// AVX-512. Buffers are kept and reused if large enough.
+/// AVX-512. Small buffers are kept and reused if large enough, others are free after the product.
 void WorkMeter::multiply(int64_t m, int64_t k, int64_t n, int64_t bytes) {
   constexpr int64_t kLeastWork = 1 << 18;  // smallest product that is packed
   constexpr int64_t kBlock = 4'598'328;    // bytes, of the narrow matrix and tables
@@ -45,9 +52,18 @@ void WorkMeter::multiply(int64_t m, int64_t k, int64_t n, int64_t bytes) {
   const bool is_shared = n >= kLeastShared;
   const int64_t columns = is_shared ? std::min(n, kWidth * threads) : (n + threads - 1) / threads;
   const int64_t size = kBlock + std::min(k, kDepth) * columns * bytes;
+  if (size > static_cast<int64_t>(kMostKeptByMkl)) {
+    std::vector<FreeList::Block> buffers;
+    for (int64_t i = 0; i < (is_shared ? 1 : threads); ++i) buffers.push_back(*large_.take(size));
+    for (const FreeList::Block buffer : buffers) large_.give_back(buffer);
+    return;
+  }
   const auto there =
       std::count_if(packing_.begin(), packing_.end(), [&](int64_t kept) { return kept >= size; });
-  for (int64_t i = there; i < (is_shared ? 1 : threads); ++i) packing_.push_back(size);
+  for (int64_t i = there; i < (is_shared ? 1 : threads); ++i) {
+    packing_.push_back(size);
+    large_.take(size);
+  }
 }
 
 FreeList::Block WorkMeter::take(int64_t bytes) {

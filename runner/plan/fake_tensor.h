@@ -40,8 +40,8 @@ class WorkMeter {
   /// The peak since the last begin_peak().
   int64_t recent_peak() const { return recent_peak_; }
   void begin_peak() { recent_peak_ = live_; }
-  /// Peak memory that the process holds for them, including fragmentation.
-  int64_t peak_resident() const { return small_.extent() + large_.extent(); }
+  /// Peak memory that the process holds for them, including fragmentation and packing buffers.
+  int64_t peak_resident() const;
 
   /// Floating-point operations of matrix products, convolutions and attention; a multiply-add
   /// counts as two. Others are negligible.
@@ -53,7 +53,7 @@ class WorkMeter {
     moved_ += moved_bytes;
   }
 
-  /// Packing buffers of matrix products.
+  /// Packing buffers of matrix products that threads keep.
   int64_t packing_bytes() const;
   /// Records a product of [m, k] and [k, n] with elements of `bytes` bytes.
   void multiply(int64_t m, int64_t k, int64_t n, int64_t bytes);

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "core/base/library_pages.h"
 #include "core/base/log.h"
 #include "core/base/text.h"
 #include "kernels/memory/caching_allocator.h"
@@ -94,6 +95,7 @@ bool TrainLoop::on_start() {
   save_.check_space(pending_bytes_of_all_ranks(context_.job));
   preallocate_optimizer();
   eval_.on_start();
+  release_library_pages(LibraryPages::kReadOnly);  // of building and planning the job
   const bool waiting = control_.any_command(first_step_);
   return (waiting && apply_commands()) || control_.any_must_stop();
 }
@@ -258,6 +260,7 @@ void TrainLoop::report_progress() {
 
 void TrainLoop::after_first_step() {
   settle();
+  release_library_pages(LibraryPages::kReadOnly);  // of the first call of each operator
   save_.check_space(0);
   if (!context_.plan) return;
   const auto taken = context_.plan->look(context_.job, state_.progress.step, 1, watch_);
