@@ -2,85 +2,69 @@
 
 #include <dlfcn.h>
 
-#include <array>
 #include <cstdlib>
-
-#include "kernels/memory/caching_allocator.h"
 
 namespace accel {
 namespace {
 
 TensorHeap* heap_of_mkl = nullptr;
 
-/// A block of a thread.
-struct KeptBlock {
-  void* data = nullptr;
-  size_t bytes = 0;
-  bool is_used = false;
-};
-
-/// Blocks that a thread reuses without a lock, and in cached memory.
-class KeptBlocks {
+/// A block that a thread reuses without a lock, and in cached memory.
+class KeptBlock {
  public:
-  ~KeptBlocks() {
-    for (const KeptBlock& block : blocks_) {
-      if (block.data && !block.is_used) heap_of_mkl->give_back(block.data);
-    }
+  KeptBlock() = default;
+  KeptBlock(const KeptBlock&) = delete;
+  KeptBlock& operator=(const KeptBlock&) = delete;
+  ~KeptBlock() {
+    if (data_ && !is_used_) heap_of_mkl->give_back(data_);
   }
 
-  /// A free block of at least `bytes` bytes, or null.
+  /// Null if the block is smaller or in use.
   void* take(size_t bytes) {
-    for (KeptBlock& block : blocks_) {
-      if (block.is_used || block.bytes < bytes || block.bytes > 2 * bytes) continue;
-      block.is_used = true;
-      return block.data;
-    }
-    return nullptr;
+    if (is_used_ || bytes_ < bytes) return nullptr;
+    is_used_ = true;
+    return data_;
   }
 
-  /// A new block in use. It takes the place of a free one, which is given back.
-  void add(void* data, size_t bytes) {
-    for (KeptBlock& block : blocks_) {
-      if (block.data == data) block = {};  // another thread has given it back
-    }
-    for (KeptBlock& block : blocks_) {
-      if (block.is_used) continue;
-      if (block.data) heap_of_mkl->give_back(block.data);
-      block = {data, bytes, true};
-      return;
-    }
+  /// Replaces a block that is not in use by `data`, which is.
+  void replace(void* data, size_t bytes) {
+    if (is_used_ && data_ != data) return;  // the same: another thread has given it back
+    if (data_ && !is_used_) heap_of_mkl->give_back(data_);
+    data_ = data;
+    bytes_ = bytes;
+    is_used_ = true;
   }
 
-  /// Whether `data` is now a free block of this thread.
+  /// Whether `data` is this block, which is then free.
   bool keep(const void* data) {
-    for (KeptBlock& block : blocks_) {
-      if (block.data != data || !block.is_used) continue;
-      block.is_used = false;
-      return true;
-    }
-    return false;
+    if (data_ != data) return false;
+    is_used_ = false;
+    return true;
   }
 
  private:
-  std::array<KeptBlock, 4> blocks_;
+  void* data_ = nullptr;
+  size_t bytes_ = 0;
+  bool is_used_ = false;
 };
 
-thread_local KeptBlocks kept_blocks;
+thread_local KeptBlock kept_block;
 
 void* allocate(size_t bytes) {
   if (static_cast<int64_t>(bytes) < kLeastTensorBlock) return std::malloc(bytes);
   const bool is_kept = bytes <= kMostKeptByMkl;
-  void* data = is_kept ? kept_blocks.take(bytes) : nullptr;
+  void* data = is_kept ? kept_block.take(bytes) : nullptr;
   if (data) return data;
-  data = heap_of_mkl->take(bytes);
+  // MKL touches a small part of the buffers of small products, which are the ones to be kept.
+  data = is_kept ? heap_of_mkl->take_clear(bytes) : heap_of_mkl->take(bytes);
   if (!data) return std::malloc(bytes);
-  if (is_kept) kept_blocks.add(data, bytes);
+  if (is_kept) kept_block.replace(data, bytes);
   return data;
 }
 
 void free_block(void* data) {
   if (!heap_of_mkl->contains(data)) return std::free(data);
-  if (!kept_blocks.keep(data)) heap_of_mkl->give_back(data);
+  if (!kept_block.keep(data)) heap_of_mkl->give_back(data);
 }
 
 }  // namespace

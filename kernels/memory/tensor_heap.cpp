@@ -9,6 +9,7 @@
 namespace accel {
 namespace {
 
+constexpr int64_t kPage = 4096;
 constexpr int64_t kChunk = 1 << 18;    // bytes; holes are cleared by chunks
 constexpr int64_t kGrowth = 32 << 20;  // bytes by which the usable range grows
 
@@ -31,6 +32,16 @@ void* TensorHeap::take(size_t bytes) {
   return begin_ + *block;
 }
 
+void* TensorHeap::take_clear(size_t bytes) {
+  void* data = take(bytes);
+  if (!data) return nullptr;
+  const int64_t block = offset_of(data);
+  const int64_t first = (block + kPage - 1) / kPage * kPage;
+  const int64_t last = (block + static_cast<int64_t>(bytes)) / kPage * kPage;
+  if (last > first) madvise(begin_ + first, static_cast<size_t>(last - first), MADV_DONTNEED);
+  return data;
+}
+
 void TensorHeap::give_back(const void* data) {
   const std::lock_guard<std::mutex> lock(mutex_);
   heap_.give_back(offset_of(data));
@@ -43,7 +54,7 @@ bool TensorHeap::contains(const void* data) const {
 
 void TensorHeap::clear_holes() {
   const std::lock_guard<std::mutex> lock(mutex_);
-  heap_.for_each_free_range([this](int64_t begin, int64_t size) { clear(begin, size); });
+  heap_.for_each_free_range([this](int64_t begin, int64_t size) { clear(begin, size, touched_); });
 }
 
 int64_t TensorHeap::resident() {
@@ -62,17 +73,19 @@ void TensorHeap::touch(FreeList::Block block, int64_t bytes) {
   if (touched_ > before) bound_holes();
 }
 
-void TensorHeap::clear(int64_t begin, int64_t size) {
-  const int64_t first = (begin + kChunk - 1) / kChunk;
+void TensorHeap::clear(int64_t begin, int64_t size, int64_t most) {
   const int64_t last = std::min(begin + size, usable_) / kChunk;
-  for (int64_t chunk = first; chunk < last; ++chunk) {
-    const auto index = static_cast<size_t>(chunk);
+  const int64_t first = (begin + kChunk - 1) / kChunk;
+  int64_t end = first;
+  for (; end < last && most > 0; ++end) {
+    const auto index = static_cast<size_t>(end);
     if (!is_touched_[index]) continue;
     is_touched_[index] = false;
     --touched_;
+    --most;
   }
-  if (last <= first) return;
-  madvise(begin_ + first * kChunk, static_cast<size_t>((last - first) * kChunk), MADV_DONTNEED);
+  if (end <= first) return;
+  madvise(begin_ + first * kChunk, static_cast<size_t>((end - first) * kChunk), MADV_DONTNEED);
 }
 
 void TensorHeap::bound_holes() {
@@ -84,7 +97,7 @@ void TensorHeap::bound_holes() {
   std::sort(holes.rbegin(), holes.rend());
   for (const auto& [size, begin] : holes) {
     if (touched_ <= most) return;
-    clear(begin, std::min(size, (touched_ - most + 1) * kChunk));
+    clear(begin, size, touched_ - most);
   }
 }
 

@@ -10,8 +10,11 @@
 
 namespace accel {
 
+/// Smaller blocks come from the C library.
+inline constexpr int64_t kLeastTensorBlock = 1 << 17;
+
 /// The most memory that holes of a TensorHeap take, in bytes.
-inline constexpr int64_t kMostFragmentation = 8 << 20;
+inline constexpr int64_t kMostFragmentation = 4 << 20;
 
 /// A FreeList over reserved addresses, which are committed as they are needed. Its resident memory
 /// exceeds the peak of allocated bytes by at most kMostFragmentation: beyond it, pages of holes
@@ -23,6 +26,8 @@ class TensorHeap {
 
   /// A block that begins at a multiple of 64 bytes; null without room for it.
   void* take(size_t bytes);
+  /// Like take(), with pages that use no memory until they are touched.
+  void* take_clear(size_t bytes);
   /// Frees a block of take().
   void give_back(const void* data);
   /// Whether `data` is a block of take().
@@ -38,7 +43,7 @@ class TensorHeap {
   int64_t offset_of(const void* data) const;
   bool grow();
   void touch(FreeList::Block block, int64_t bytes);
-  void clear(int64_t begin, int64_t size);
+  void clear(int64_t begin, int64_t size, int64_t most);
   void bound_holes();
 
   char* const begin_;

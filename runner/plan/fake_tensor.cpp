@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <new>
-#include <numeric>
 #include <stdexcept>
 #include <vector>
 
@@ -17,7 +16,6 @@
 
 #include "core/base/text.h"
 #include "kernels/memory/mkl_buffers.h"
-#include "kernels/memory/tensor_heap.h"
 
 namespace accel {
 
@@ -37,12 +35,15 @@ int64_t WorkMeter::peak_resident() const {
 }
 
 int64_t WorkMeter::packing_bytes() const {
-  return std::accumulate(packing_.begin(), packing_.end(), int64_t{0});
+  int64_t sum = 0;
+  for (const auto& [size, block] : packing_) sum += size;
+  return sum;
 }
 
 /// Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008: both matrices
 /// are packed in blocks, the wide one once or per thread. The sizes are those that MKL allocates on
-/// AVX-512. Small buffers are kept and reused if large enough, others are free after the product.
+/// AVX-512. As share_heap_with_mkl() has it, a thread keeps one buffer, and large ones are free
+/// after the product.
 void WorkMeter::multiply(int64_t m, int64_t k, int64_t n, int64_t bytes) {
   constexpr int64_t kLeastWork = 1 << 18;  // smallest product that is packed
   constexpr int64_t kBlock = 4'598'328;    // bytes, of the narrow matrix and tables
@@ -52,17 +53,21 @@ void WorkMeter::multiply(int64_t m, int64_t k, int64_t n, int64_t bytes) {
   const bool is_shared = n >= kLeastShared;
   const int64_t columns = is_shared ? std::min(n, kWidth * threads) : (n + threads - 1) / threads;
   const int64_t size = kBlock + std::min(k, kDepth) * columns * bytes;
+  const auto count = static_cast<size_t>(is_shared ? 1 : threads);
   if (size > static_cast<int64_t>(kMostKeptByMkl)) {
     std::vector<FreeList::Block> buffers;
-    for (int64_t i = 0; i < (is_shared ? 1 : threads); ++i) buffers.push_back(*large_.take(size));
+    while (buffers.size() < count) buffers.push_back(*large_.take(size));
     for (const FreeList::Block buffer : buffers) large_.give_back(buffer);
     return;
   }
-  const auto there =
-      std::count_if(packing_.begin(), packing_.end(), [&](int64_t kept) { return kept >= size; });
-  for (int64_t i = there; i < (is_shared ? 1 : threads); ++i) {
-    packing_.push_back(size);
-    large_.take(size);
+  if (packing_.size() < count) packing_.resize(count);
+  for (size_t i = 0; i < count; ++i) {
+    auto& [kept, block] = packing_[i];
+    if (kept >= size) continue;
+    const FreeList::Block larger = *large_.take(size);
+    if (kept > 0) large_.give_back(block);
+    kept = size;
+    block = larger;
   }
 }
 

@@ -4,13 +4,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
 
 #include "core/base/error.h"
-#include "kernels/memory/caching_allocator.h"
 #include "kernels/memory/free_list.h"
+#include "kernels/memory/tensor_heap.h"
 
 namespace accel {
 
@@ -65,7 +66,7 @@ class WorkMeter {
   FreeList& heap_of(int64_t bytes) { return bytes < kLeastTensorBlock ? small_ : large_; }
 
   FreeList small_, large_;  // as use_caching_allocator() makes them
-  std::vector<int64_t> packing_;
+  std::vector<std::pair<int64_t, FreeList::Block>> packing_;  // of each thread: size and block
   int64_t live_ = 0;
   int64_t peak_ = 0;
   int64_t recent_peak_ = 0;
