@@ -13,7 +13,7 @@ import time
 
 import runs
 
-MOST = 96       # with pages of files; 104 with inferred schemas, 140 with pages of loading and start
+MOST = 100      # with pages of files; 104 with inferred schemas, 143 with pages of loading and start too
 MOST_ANON = 57  # 63 with inferred schemas
 
 

@@ -13,7 +13,7 @@
 namespace accel::library_pages_test {
 namespace {
 
-constexpr size_t kPage = 4096, kPages = 64;
+constexpr size_t kPage = 4096, kPages = 256;
 
 using Pages = std::array<unsigned char, kPages * kPage>;
 
@@ -50,7 +50,7 @@ TEST(LibraryPagesTest, ConstantsAreUnmappedAndReadAgain) {
   ASSERT_EQ(sum(kConstants), kPages);
   ASSERT_EQ(resident(kConstants), kPages);
   release_library_pages(LibraryPages::kReadOnly);
-  EXPECT_EQ(resident(kConstants), 0);
+  EXPECT_LT(resident(kConstants), 32) << "a fault beside them maps 64 KiB again";
   EXPECT_EQ(sum(kConstants), kPages);
 }
 

@@ -106,14 +106,12 @@ TEST(DryScopeTest, AThreadKeepsTheLargestBufferOfItsProductsThatIsSmall) {
   EXPECT_EQ(meter->packing_bytes(), narrow / threads + wide) << "one for all threads, of 384 rows";
   at::mm(at::empty({2, 8}, at::kBFloat16), at::empty({8, 8}, at::kBFloat16));
   EXPECT_EQ(meter->live_bytes(), 0);
-  const int64_t before_vocabulary = meter->peak_resident();
   multiply(64, 384, 30'000);
   EXPECT_EQ(meter->packing_bytes(), narrow / threads + wide) << "a large one is not kept";
   const int64_t tensors = 4 * (64 * 384 + 384 * 30'000 + 64 * 30'000);
   const int64_t buffer = kBlock + 4 * 384 * threads * 9984;  // no wider than 9984 columns a thread
-  EXPECT_GT(meter->peak_resident(), before_vocabulary);
-  EXPECT_NEAR(static_cast<double>(meter->peak_resident()),
-              static_cast<double>(narrow / threads + wide + tensors + buffer), 1 << 20);
+  EXPECT_GE(meter->peak_resident(), tensors + buffer);
+  EXPECT_LE(meter->peak_resident(), narrow + wide + tensors + buffer);
   at::set_num_threads(before);
 }
 
