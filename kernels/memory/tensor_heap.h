@@ -14,7 +14,7 @@ namespace accel {
 inline constexpr int64_t kLeastTensorBlock = 1 << 17;
 
 /// The most memory that holes of a TensorHeap take, in bytes.
-inline constexpr int64_t kMostFragmentation = 4 << 20;
+inline constexpr int64_t kMostFragmentation = 16 << 20;
 
 /// A FreeList over reserved addresses, which are committed as they are needed. Its resident memory
 /// exceeds the peak of allocated bytes by at most kMostFragmentation: beyond it, pages of holes
