@@ -1,6 +1,7 @@
 # The executable, and what `cmake --install` copies of it: the component "runtime". It runs from any folder,
 # with nothing but the C and C++ runtime libraries of the machine.
-add_executable(accel-run ${CMAKE_SOURCE_DIR}/runner/main.cpp ${ACCEL_STATIC_PLUGINS})
+add_executable(accel-run ${CMAKE_SOURCE_DIR}/runner/main.cpp ${CMAKE_SOURCE_DIR}/runner/torch_registration.cpp
+  ${ACCEL_STATIC_PLUGINS})
 foreach(layer ${ACCEL_TRAIN_LAYERS} compat compat_checkpoints startup draft launch editor fetch report
     sweep submit weight_placement plugin plugin_described plan cli)
   if(TARGET accel_${layer})

@@ -8,6 +8,7 @@
 #include <exception>
 #include <numeric>
 #include <string>
+#include <string_view>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <utility>
@@ -37,6 +38,31 @@ bool tells_of_time(const std::string& text) {
     if (text.find(words) != text.npos) return true;
   }
   return false;
+}
+
+/// How C10D_NCCL_CHECK begins its messages, before a source location.
+constexpr auto kNcclError = "NCCL error in: ";
+
+std::string first_line(const std::string& text) {
+  return text.substr(0, text.find('\n'));
+}
+
+/// The line of `text` that begins with `start`; "" if there is none.
+std::string line_with(const std::string& text, const std::string& start) {
+  const size_t at = ("\n" + text).find("\n" + start);
+  return at == text.npos ? "" : first_line(text.substr(at));
+}
+
+/// Lines: kNcclError, source location, description and version; "ncclSystemError: ...", a
+/// description of the code; "Last error:"; that of NCCL's log; the backtrace.
+std::string nccl_message(const std::string& text) {
+  constexpr std::string_view kLast = "Last error:\n";
+  const std::string code = line_with(text, "nccl");
+  const size_t last = text.find(kLast);
+  const std::string cause = last == text.npos ? "" : first_line(text.substr(last + kLast.size()));
+  if (code.empty()) return first_line(text);
+  if (cause.empty() || cause.starts_with("Exception raised from")) return code;
+  return code.substr(0, code.find(':')) + ": " + cause;
 }
 
 c10d::ReduceOp::RedOpType c10d_op(ReduceOp op) {
@@ -303,7 +329,7 @@ class C10dGroup final : public Communicator {
       throw_lost(self, ranks ? ranks->broken(why, options_.members) : "another rank", place);
     }
     throw Error(ExitCode::kRank, accel::text("{} failed {}: {}", self, place, c10d_message(why)),
-                "add accelerator.debug=collectives to compare the calls of the ranks");
+                c10d_hint(why));
   }
 
   [[noreturn]] static void throw_lost(const std::string& self, const std::string& who,
@@ -322,8 +348,17 @@ class C10dGroup final : public Communicator {
 
 }  // namespace
 
+std::string c10d_hint(const std::string& text) {
+  return text.find("NCCL") != text.npos
+             ? "set NCCL_DEBUG=INFO in the environment for details"
+             : "add accelerator.debug=collectives to compare the calls of the ranks";
+}
+
 std::string c10d_message(const std::string& text) {
-  const std::string line = text.substr(0, text.find('\n'));
+  if (const size_t nccl = text.find(kNcclError); nccl != text.npos) {
+    return nccl_message(text.substr(nccl));
+  }
+  const std::string line = first_line(text);
   const size_t place = line.starts_with('[') ? line.find("] ") : line.npos;
   return place == line.npos ? line : line.substr(place + 2);
 }

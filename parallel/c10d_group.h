@@ -43,8 +43,11 @@ struct GroupOptions {
   std::function<int64_t()> step = {};  ///< the step in progress, for error messages; may be null
 };
 
-/// The first line of c10d's error message, without the source location before it.
+/// The first line of c10d's error message, without the source location before it. Of an error of
+/// NCCL its name and last error: "ncclSystemError: Connect to 10.0.0.2<5000> failed".
 std::string c10d_message(const std::string& text);
+/// The hint for an error of a backend: NCCL's own log for those of NCCL.
+std::string c10d_hint(const std::string& text);
 
 /// Throws the error of a rank that cannot reach the others.
 [[noreturn]] void throw_unconnected(const GroupOptions& options, const std::string& why);

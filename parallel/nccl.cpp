@@ -37,10 +37,9 @@ BackendMaker nccl_backend(int index) {
       make(store, request, backend);
       return backend;
     } catch (const std::exception& error) {
-      const std::string why = error.what();
       throw Error(ExitCode::kRank,
                   text("rank {} cannot connect GPU {} to the others: {}", options.rank, index,
-                       why.substr(0, why.find('\n'))),
+                       c10d_message(error.what())),
                   "set NCCL_DEBUG=INFO in the environment for details");
     }
   };

@@ -5,32 +5,25 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdlib>
-#include <mutex>
-#include <optional>
 #include <string_view>
 
 #include "core/base/environment.h"
-#include "kernels/memory/free_list.h"
+#include "kernels/memory/mkl_buffers.h"
+#include "kernels/memory/tensor_heap.h"
 
 namespace accel {
 namespace {
 
-constexpr int64_t kPage = 4096;
-constexpr int64_t kGrowth = 32 << 20;  // bytes by which the usable range grows
-
-/// A FreeList over reserved addresses, which are committed as they are needed.
-class TensorHeap final : public c10::Allocator {
+/// Large tensors are blocks of a TensorHeap.
+class CachingAllocator final : public c10::Allocator {
  public:
-  /// Uses the `reserved` bytes of addresses from `begin`; larger requests go to `other`.
-  TensorHeap(c10::Allocator* other, char* begin, int64_t reserved)
-      : other_(other), begin_(begin), reserved_(reserved) {
-    heap_.limit(reserved_);
-  }
+  /// Small tensors, and those for which there is no room, come from `other`.
+  CachingAllocator(c10::Allocator* other, char* begin, int64_t reserved)
+      : other_(other), heap_(begin, reserved) {}
 
   c10::DataPtr allocate(size_t bytes) override {
-    void* data = static_cast<int64_t>(bytes) >= kLeastTensorBlock ? take(bytes) : nullptr;
+    void* data = static_cast<int64_t>(bytes) >= kLeastTensorBlock ? heap_.take(bytes) : nullptr;
     if (!data) return other_->allocate(bytes);
     c10::profiledCPUMemoryReporter().New(data, bytes);
     return {data, data, &give_back, c10::Device(c10::DeviceType::CPU)};
@@ -40,56 +33,19 @@ class TensorHeap final : public c10::Allocator {
     default_copy_data(dest, source, bytes);
   }
 
-  /// Free blocks become clear pages, which use no memory until they are touched.
-  void clear_holes() {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    heap_.for_each_free_range([this](int64_t begin, int64_t size) {
-      const int64_t first = (begin + kPage - 1) / kPage * kPage;
-      const int64_t last = std::min(begin + size, usable_) / kPage * kPage;
-      if (last > first) madvise(begin_ + first, static_cast<size_t>(last - first), MADV_DONTNEED);
-    });
-  }
+  TensorHeap& heap() { return heap_; }
 
-  static inline TensorHeap* instance = nullptr;
+  static inline CachingAllocator* instance = nullptr;
 
  private:
-  void* take(size_t bytes) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    const std::optional<FreeList::Block> block = heap_.take(static_cast<int64_t>(bytes));
-    if (!block) return nullptr;
-    if (heap_.extent() > usable_ && !grow()) {
-      heap_.give_back(*block);
-      heap_.limit(usable_);
-      return nullptr;
-    }
-    return begin_ + *block;
-  }
-
-  bool grow() {
-    const int64_t wanted = std::min((heap_.extent() + kGrowth - 1) / kGrowth * kGrowth, reserved_);
-    if (mprotect(begin_ + usable_, static_cast<size_t>(wanted - usable_), PROT_READ | PROT_WRITE)) {
-      return false;
-    }
-    usable_ = wanted;
-    return true;
-  }
-
   static void give_back(void* data) {
-    TensorHeap& heap = *instance;
-    const auto block = static_cast<int64_t>(reinterpret_cast<uintptr_t>(data) -
-                                            reinterpret_cast<uintptr_t>(heap.begin_));
-    if (block < 0 || block >= heap.reserved_) return heap.other_->raw_deallocate(data);
+    if (!instance->heap_.contains(data)) return instance->other_->raw_deallocate(data);
     c10::profiledCPUMemoryReporter().Delete(data);
-    const std::lock_guard<std::mutex> lock(heap.mutex_);
-    heap.heap_.give_back(block);
+    instance->heap_.give_back(data);
   }
 
   c10::Allocator* const other_;
-  char* const begin_;
-  const int64_t reserved_;
-  std::mutex mutex_;  // guards the members below
-  FreeList heap_;
-  int64_t usable_ = 0;
+  TensorHeap heap_;
 };
 
 bool environment_says_how() {
@@ -112,9 +68,10 @@ bool keep() {
   }
   mallopt(M_MMAP_MAX, 0);  // otherwise large blocks return to the OS when freed
   mallopt(M_TRIM_THRESHOLD, -1);
-  TensorHeap::instance =
-      new TensorHeap(c10::GetDefaultCPUAllocator(), static_cast<char*>(range), addresses);
-  c10::SetCPUAllocator(TensorHeap::instance, /*priority=*/1);  // takes ownership
+  CachingAllocator::instance =
+      new CachingAllocator(c10::GetDefaultCPUAllocator(), static_cast<char*>(range), addresses);
+  c10::SetCPUAllocator(CachingAllocator::instance, /*priority=*/1);  // takes ownership
+  share_heap_with_mkl(CachingAllocator::instance->heap());
   return true;
 }
 
@@ -126,7 +83,7 @@ void use_caching_allocator() {
 }
 
 void give_back_freed_memory() {
-  if (TensorHeap::instance) TensorHeap::instance->clear_holes();
+  if (CachingAllocator::instance) CachingAllocator::instance->heap().clear_holes();
   malloc_trim(0);
 }
 

@@ -1,12 +1,7 @@
 // Caching allocator: freed memory is kept for the next step instead of being returned to the OS.
 #pragma once
 
-#include <cstdint>
-
 namespace accel {
-
-/// Smaller blocks come from the C library.
-inline constexpr int64_t kLeastTensorBlock = 1 << 17;
 
 /// Installs the allocator: returning freed pages would map and clear them again in every step.
 /// Large tensors are allocated from a separate address range, which small blocks cannot fragment.

@@ -26,6 +26,8 @@ std::optional<FreeList::Block> FreeList::take(int64_t bytes) {
     extent_ = std::max(extent_, used_);
   }
   blocks_[begin] = size;
+  allocated_ += size;
+  peak_ = std::max(peak_, allocated_);
   return begin;
 }
 
@@ -33,6 +35,7 @@ void FreeList::give_back(Block block) {
   const auto found = blocks_.find(block);
   int64_t begin = block, size = found->second;
   blocks_.erase(found);
+  allocated_ -= size;
   const auto behind = free_ranges_.find(begin + size);
   if (behind != free_ranges_.end()) {
     const int64_t more = behind->second;

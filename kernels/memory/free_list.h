@@ -29,6 +29,8 @@ class FreeList {
 
   /// The highest end of any block so far, in bytes.
   int64_t extent() const { return extent_; }
+  /// The most bytes that blocks had at a time, with those between them.
+  int64_t peak() const { return peak_; }
   /// Limits the range to `bytes`; existing blocks beyond stay.
   void limit(int64_t bytes) { limit_ = bytes; }
 
@@ -43,6 +45,8 @@ class FreeList {
   std::pmr::set<std::pair<int64_t, int64_t>> best_{&nodes_};  // {size, offset}
   int64_t used_ = 0;                                          // end of the last block
   int64_t extent_ = 0;
+  int64_t allocated_ = 0;
+  int64_t peak_ = 0;
   int64_t limit_ = std::numeric_limits<int64_t>::max();
 };
 

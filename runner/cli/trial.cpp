@@ -16,6 +16,7 @@
 
 #include "compat/accelerate/import_checkpoint.h"
 #include "core/base/activity.h"
+#include "core/base/library_pages.h"
 #include "core/base/owned_fd.h"
 #include "core/base/text.h"
 #include "infer/model_texts.h"
@@ -170,6 +171,7 @@ std::unique_ptr<Job> build_training_job(LoadedRecipe recipe, const World& world)
 }
 
 ExitCode run_training_job(Job& job, RunRequest request) {
+  release_library_pages(LibraryPages::kReadOnly);  // of building the job
   if (job.is_main) request.export_note = export_note(job);
   if (job.recipe.log.plan && job.is_main) {
     const Activity shown("estimating time and memory");

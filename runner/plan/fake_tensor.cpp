@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <new>
-#include <numeric>
 #include <stdexcept>
+#include <vector>
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/Parallel.h>
@@ -15,6 +15,7 @@
 #include <c10/util/accumulate.h>
 
 #include "core/base/text.h"
+#include "kernels/memory/mkl_buffers.h"
 
 namespace accel {
 
@@ -29,13 +30,20 @@ MemoryLimitError::MemoryLimitError(int64_t bytes)
     : Error(ExitCode::kMemory, text("the tensors of a rank take more than {} bytes", bytes),
             "divide the model over more ranks, or make 'train.micro_batch' smaller") {}
 
+int64_t WorkMeter::peak_resident() const {
+  return small_.extent() + std::min(large_.extent(), large_.peak() + kMostFragmentation);
+}
+
 int64_t WorkMeter::packing_bytes() const {
-  return std::accumulate(packing_.begin(), packing_.end(), int64_t{0});
+  int64_t sum = 0;
+  for (const auto& [size, block] : packing_) sum += size;
+  return sum;
 }
 
 /// Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008: both matrices
 /// are packed in blocks, the wide one once or per thread. The sizes are those that MKL allocates on
-/// AVX-512. Buffers are kept and reused if large enough.
+/// AVX-512. As share_heap_with_mkl() has it, a thread keeps one buffer, and large ones are free
+/// after the product.
 void WorkMeter::multiply(int64_t m, int64_t k, int64_t n, int64_t bytes) {
   constexpr int64_t kLeastWork = 1 << 18;  // smallest product that is packed
   constexpr int64_t kBlock = 4'598'328;    // bytes, of the narrow matrix and tables
@@ -45,9 +53,22 @@ void WorkMeter::multiply(int64_t m, int64_t k, int64_t n, int64_t bytes) {
   const bool is_shared = n >= kLeastShared;
   const int64_t columns = is_shared ? std::min(n, kWidth * threads) : (n + threads - 1) / threads;
   const int64_t size = kBlock + std::min(k, kDepth) * columns * bytes;
-  const auto there =
-      std::count_if(packing_.begin(), packing_.end(), [&](int64_t kept) { return kept >= size; });
-  for (int64_t i = there; i < (is_shared ? 1 : threads); ++i) packing_.push_back(size);
+  const auto count = static_cast<size_t>(is_shared ? 1 : threads);
+  if (size > static_cast<int64_t>(kMostKeptByMkl)) {
+    std::vector<FreeList::Block> buffers;
+    while (buffers.size() < count) buffers.push_back(*large_.take(size));
+    for (const FreeList::Block buffer : buffers) large_.give_back(buffer);
+    return;
+  }
+  if (packing_.size() < count) packing_.resize(count);
+  for (size_t i = 0; i < count; ++i) {
+    auto& [kept, block] = packing_[i];
+    if (kept >= size) continue;
+    const FreeList::Block larger = *large_.take(size);
+    if (kept > 0) large_.give_back(block);
+    kept = size;
+    block = larger;
+  }
 }
 
 FreeList::Block WorkMeter::take(int64_t bytes) {

@@ -4,13 +4,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
 
 #include "core/base/error.h"
-#include "kernels/memory/caching_allocator.h"
 #include "kernels/memory/free_list.h"
+#include "kernels/memory/tensor_heap.h"
 
 namespace accel {
 
@@ -40,8 +41,8 @@ class WorkMeter {
   /// The peak since the last begin_peak().
   int64_t recent_peak() const { return recent_peak_; }
   void begin_peak() { recent_peak_ = live_; }
-  /// Peak memory that the process holds for them, including fragmentation.
-  int64_t peak_resident() const { return small_.extent() + large_.extent(); }
+  /// Peak memory that the process holds for them, including fragmentation and packing buffers.
+  int64_t peak_resident() const;
 
   /// Floating-point operations of matrix products, convolutions and attention; a multiply-add
   /// counts as two. Others are negligible.
@@ -53,7 +54,7 @@ class WorkMeter {
     moved_ += moved_bytes;
   }
 
-  /// Packing buffers of matrix products.
+  /// Packing buffers of matrix products that threads keep.
   int64_t packing_bytes() const;
   /// Records a product of [m, k] and [k, n] with elements of `bytes` bytes.
   void multiply(int64_t m, int64_t k, int64_t n, int64_t bytes);
@@ -65,7 +66,7 @@ class WorkMeter {
   FreeList& heap_of(int64_t bytes) { return bytes < kLeastTensorBlock ? small_ : large_; }
 
   FreeList small_, large_;  // as use_caching_allocator() makes them
-  std::vector<int64_t> packing_;
+  std::vector<std::pair<int64_t, FreeList::Block>> packing_;  // of each thread: size and block
   int64_t live_ = 0;
   int64_t peak_ = 0;
   int64_t recent_peak_ = 0;

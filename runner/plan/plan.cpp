@@ -296,8 +296,9 @@ void plan_memory(Job& job, const WorkMeter& meter, Plan& plan) {
   const int64_t held = memory.weights + memory.optimizer + memory.others;
   const int64_t peak = meter.peak_bytes() - frozen.streamed_bytes();
   memory.activations = std::max<int64_t>(0, peak - held - memory.gradients);
-  memory.fragmentation = std::max<int64_t>(0, meter.peak_resident() - meter.peak_bytes());
   memory.packing = meter.packing_bytes();
+  memory.fragmentation =
+      std::max<int64_t>(0, meter.peak_resident() - meter.peak_bytes() - memory.packing);
   const LoaderSection& loader = job.recipe.data.loader;
   const int64_t global_batches = 1 + (loader.workers > 0 ? loader.prefetch : 0);
   memory.loader =

@@ -116,6 +116,10 @@ bool torch_is_there() {
   return true;
 }
 
+void release_torch_pages(LibraryPages pages) {
+  if (&accel_torch_stub == nullptr) release_library_pages(pages);
+}
+
 void require_torch(const std::vector<std::string>& argv) {
   const bool re_executed = environment_variable(kUsersSearchPath).has_value();
   if (torch_is_there()) return;

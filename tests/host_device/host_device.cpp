@@ -17,6 +17,7 @@
 #include <mutex>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 namespace accel {
 namespace {
@@ -122,6 +123,7 @@ class Views {
     if (storage.nbytes() == 0) {  // may be given memory by the operator
       const at::Tensor empty = at::empty(tensor.sizes(), tensor.options().device(at::kCPU));
       originals_[empty.unsafeGetTensorImpl()] = tensor;
+      seen_.push_back(empty);
       return empty;
     }
     c10::Storage same(c10::Storage::use_byte_size_t(), storage.nbytes(),
@@ -132,6 +134,7 @@ class Views {
                                                       tensor.storage_offset());
     if (tensor.is_conj() || tensor.is_neg()) throw std::runtime_error(name_ + ": lazy bits");
     originals_[seen.unsafeGetTensorImpl()] = tensor;
+    seen_.push_back(seen);
     if (storage.data()) storages_.emplace(storage.data(), storage);
     return seen;
   }
@@ -171,6 +174,9 @@ class Views {
   std::string name_;
   c10::Device device_ = host_device();
   std::map<const c10::TensorImpl*, at::Tensor> originals_;
+  /// The tensors that view() has returned: out= operators return references to their arguments,
+  /// which are read after the stack has dropped these.
+  std::vector<at::Tensor> seen_;
   std::map<const void*, c10::Storage> storages_;
 };
 

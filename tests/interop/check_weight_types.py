@@ -134,6 +134,11 @@ def main():
             model = load(quantization_config=BitsAndBytesConfig(**arguments), device_map="cpu")
             report(section, model, tokenizer, found, 1e-4)
             assert compare(whole, tokenizer, found, 1)[0] < len(PROMPTS) * NEW_TOKENS, "quantization changes nothing"
+            if "head" in section:
+                quantized = scratch / arguments.get("bnb_4bit_quant_type", "int8")
+                model.save_pretrained(quantized)
+                tokenizer.save_pretrained(quantized)
+                assert written(binary, quantized)[0] == found, "a folder with a quantized head has other tokens"
         found, _ = written(binary, folder, "--quantization", "nf4", "--dtype", "bf16")
         model = load(quantization_config=BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4",
                                                             bnb_4bit_compute_dtype=torch.bfloat16),

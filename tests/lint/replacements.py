@@ -20,6 +20,8 @@ PATTERNS = {
     "the terminate handler": r"\bset_(?:terminate|new_handler|unexpected)\s*\(",
     "work at exit": r"\b(?:at_quick_exit|atexit|on_exit)\s*\(",
     "a function of MKL": r"\bmkl_\w+\s*\(",
+    "memory functions of MKL": r"\bshare_heap_with_mkl\s*\(",
+    "registration of libtorch's kernels": r"\bDispatcher::registerImpl\s*\(",
     "settings of malloc": r"\bmallopt\s*\(",
     "operator new": r"\boperator (?:new|delete)(?:\[\])?\s*\([^;{]*\)\s*(?:noexcept\s*)?\{",
     "an environment variable": r"\b(?:un)?setenv\s*\(|\bputenv\s*\(|\bclearenv\s*\(",

@@ -27,6 +27,9 @@ accelerator: {num_cpu_threads_per_process: 1, kernels: reference}
 DEVICE, FSDP = "accelerator.device=cuda", "accelerator.fsdp={stage: 3}"
 PLACES = {"cpu": (), "fsdp_cpu": (FSDP,), "device": (DEVICE,), "graph": (DEVICE, "accelerator.cuda_graph=true"),
           "fsdp_device": (DEVICE, FSDP)}
+OPTIMIZERS = ("{type: lion, lr: 0.001, weight_decay: 0.1}", "{type: rmsprop, momentum: 0.9, centered: true}", "{type: muon}",
+              "{type: lamb, lr: 0.01}", "{type: adafactor, weight_decay: 0.1}", "{type: adamw_8bit, min_8bit_size: 9}",
+              "{type: schedule_free_adamw, lr: 0.01, warmup_steps: 3}", "{type: adamw, fused: false}")
 
 
 def write_array(path, kind, shape, values):
@@ -67,6 +70,19 @@ def check_bits(scratch, report, library):
         report.check(f"{name}: with the bits of the CPU", "bit-identical: every step" in out, out)
 
 
+def check_optimizers(scratch, report, library):
+    for bad_step in (None, 9):
+        write_data(scratch.path, bad_step)
+        for number, optimizer in enumerate(OPTIMIZERS):
+            name, words = f"{'bad' if bad_step else 'good'}_{number}", (f"optimizer={optimizer}",)
+            code, out = tell(scratch, library, "job.yaml", f"name={name}_cpu", *words)
+            report.check(f"{optimizer}: a run on the CPU", code == (9 if bad_step else 0), out)
+            graph_code, out = tell(scratch, library, "job.yaml", f"name={name}_graph", *words, *PLACES["graph"])
+            report.check(f"{optimizer}: a run with a graph ends alike", graph_code == code, out)
+            code, out = tell(scratch, library, "diff", f"runs/{name}_cpu", f"runs/{name}_graph")
+            report.check(f"{optimizer}: with the bits of the CPU", "bit-identical: every step" in out, out)
+
+
 def check_auto(scratch, report, library):
     """The allocator of this device does not know how much memory is free."""
     code, out = tell(scratch, library, "job.yaml", "name=auto", DEVICE, "accelerator.cuda_graph=auto")
@@ -90,6 +106,7 @@ def main():
         check_bits(scratch, report, sys.argv[2])
         check_auto(scratch, report, sys.argv[2])
         check_divergence(scratch, report, sys.argv[2])
+        check_optimizers(scratch, report, sys.argv[2])
     return 1 if report.failed else 0
 
 

@@ -145,7 +145,7 @@ at::Tensor device_generator_state(at::Device device) {
 void set_device_generator_state(at::Device device, const at::Tensor& state) {
   at::Generator generator = at::globalContext().defaultGenerator(device);
   const std::lock_guard<std::mutex> lock(generator.mutex());
-  generator.set_state(state);
+  generator.set_state(state.clone());  // CPU generators misread views with an offset
 }
 
 void seed_device_generator(at::Device device, uint64_t seed) {

@@ -136,7 +136,7 @@ void restore_device_generator(const Job& job, const TrainState& saved) {
     return seed_device_generator(job.device, rng.next());
   }
   try {
-    set_device_generator_state(job.device, saved.device_rngs[rank][device].clone());
+    set_device_generator_state(job.device, saved.device_rngs[rank][device]);
   } catch (const std::exception&) {
     throw CheckpointError("the checkpoint's random state does not fit this type of GPU");
   }

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "core/base/library_pages.h"
 #include "core/base/log.h"
 #include "core/base/text.h"
 #include "kernels/memory/caching_allocator.h"
@@ -94,6 +95,9 @@ bool TrainLoop::on_start() {
   save_.check_space(pending_bytes_of_all_ranks(context_.job));
   preallocate_optimizer();
   eval_.on_start();
+  // Of building and planning the job.
+  give_back_freed_memory();
+  release_library_pages(LibraryPages::kReadOnly);
   const bool waiting = control_.any_command(first_step_);
   return (waiting && apply_commands()) || control_.any_must_stop();
 }
@@ -189,6 +193,7 @@ StepHeader TrainLoop::header() {
           .seconds = watch_.total(),
           .computed = busy_ - before,
           .saved = save_.checkpointer().has_written_shards(),
+          .is_first = steps_done() == 0,
           // A pass that fails early would leave the other ranks of a synchronized batch norm or of
           // tensor, expert or context parallelism.
           .careful = steps_done() == 0 && auto_micro_batch &&
@@ -258,6 +263,7 @@ void TrainLoop::report_progress() {
 
 void TrainLoop::after_first_step() {
   settle();
+  release_library_pages(LibraryPages::kReadOnly);  // of the first call of each operator
   save_.check_space(0);
   if (!context_.plan) return;
   const auto taken = context_.plan->look(context_.job, state_.progress.step, 1, watch_);

@@ -1,7 +1,6 @@
 // Adafactor as torch.optim.Adafactor: second moments factored by row and column. Its sums have the
 // same bits for any number of ranks and threads.
 #include <ATen/ops/empty.h>
-#include <ATen/ops/stack.h>
 
 #include <algorithm>
 #include <cmath>
@@ -10,6 +9,7 @@
 #include "train/optim/grouped_optimizer.h"
 #include "train/optim/hyper_rules.h"
 #include "train/optim/reproducible_sum.h"
+#include "train/optim/update_scalars.h"
 
 namespace accel {
 namespace {
@@ -75,7 +75,8 @@ struct AdafactorItem {
   at::Tensor row;       ///< moments of matrices
   at::Tensor column;    ///< the same
   at::Tensor variance;  ///< moment of vectors and scalars
-  double step;
+  at::Tensor step;
+  UpdateScalar weight = UpdateScalar(0.0);  ///< of the gradient in the moments
   size_t slices = 0;  ///< indices of sums of squares: of slices along dimension 0, and of them
   size_t all = 0;
   size_t gradient_rows = 0;  ///< indices of sums of a matrix
@@ -119,9 +120,9 @@ at::Tensor matrices_of(const at::Tensor& tensor) {
 }
 
 /// tensor += weight * (target - tensor), in operations that round each element alike everywhere.
-void move_towards(const at::Tensor& tensor, const at::Tensor& target, double weight) {
+void move_towards(const at::Tensor& tensor, const at::Tensor& target, const UpdateScalar& weight) {
   if (tensor.numel() == 0) return;
-  tensor.add_(target.to(tensor.scalar_type()).view(tensor.sizes()).sub(tensor).mul_(weight));
+  tensor.add_(weight.scale_(target.to(tensor.scalar_type()).view(tensor.sizes()).sub(tensor)));
 }
 
 /// Adds the sum of squares of each row of [rows, columns], which has `columns` columns over all
@@ -151,18 +152,20 @@ bool is_elsewhere(const Parameter& parameter, const ShardExchange* exchange) {
   return exchange->part_of(at::empty(owned.global, at::kMeta), owned).numel() == 0;
 }
 
-/// Of 0-d sums of squares for each item, then of others for each. Waits for a device once.
-std::vector<double> root_mean_squares(const std::vector<AdafactorItem>& items,
-                                      const std::vector<at::Tensor>& sums) {
-  std::vector<double> roots;
-  if (sums.empty()) return roots;
-  const at::Tensor here = at::stack(sums).cpu();
-  const double* sum = here.const_data_ptr<double>();
-  for (size_t i = 0; i < sums.size(); ++i) {
-    const Parameter& parameter = *items[i % items.size()].origin;
-    roots.push_back(std::sqrt(sum[i] / static_cast<double>(parameter.numel())));
+/// Of the sums of squares of all elements of each item.
+UpdateScalars root_mean_squares(const std::vector<AdafactorItem>& items,
+                                const std::vector<at::Tensor>& sums) {
+  std::vector<double> counts;
+  for (const AdafactorItem& item : items) {
+    counts.push_back(static_cast<double>(item.origin->numel()));
   }
-  return roots;
+  return UpdateScalars(sums).divided_by(counts).sqrt();
+}
+
+UpdateScalars steps_of(const std::vector<AdafactorItem>& items) {
+  std::vector<at::Tensor> steps;
+  for (const AdafactorItem& item : items) steps.push_back(item.step);
+  return UpdateScalars(steps);
 }
 
 class Adafactor final : public OptimizerOf<AdafactorOptions> {
@@ -194,6 +197,7 @@ class Adafactor final : public OptimizerOf<AdafactorOptions> {
   }
 
   void update(const AdafactorOptions& options, GroupUpdate& work) override {
+    count_update(work.slots[0]);
     for (size_t begin = 0; begin < work.parameters.size();) {
       const size_t end = end_of_batch(work, begin);
       update_batch(options, work, begin, end);
@@ -218,12 +222,15 @@ class Adafactor final : public OptimizerOf<AdafactorOptions> {
       AdafactorItem item = item_of(options, work, i);
       if (!is_elsewhere(*item.origin, shards())) items.push_back(std::move(item));
     }
+    const UpdateScalars steps = steps_of(items);
+    const std::vector<UpdateScalar> weights = steps.to_power(options.beta2_decay).list();
+    for (size_t i = 0; i < items.size(); ++i) items[i].weight = weights[i];
     SharedSums of_slices, sums, of_directions, direction_sums;
     for (AdafactorItem& item : items) add_first_sums(item, of_slices);
     of_slices.run(shards());
-    for (AdafactorItem& item : items) add_sums(options, item, of_slices, sums);
+    for (AdafactorItem& item : items) add_sums(item, of_slices, sums);
     sums.run(shards());
-    std::vector<at::Tensor> squares;  // of parameters, then of directions
+    std::vector<at::Tensor> squares, of_direction;
     for (AdafactorItem& item : items) {
       squares.push_back(sums[item.all]);
       item.direction = direction_of(options, item, sums);
@@ -232,14 +239,18 @@ class Adafactor final : public OptimizerOf<AdafactorOptions> {
     of_directions.run(shards());
     for (AdafactorItem& item : items) add_all(item, of_directions, direction_sums);
     direction_sums.run(shards());
-    for (const AdafactorItem& item : items) squares.push_back(direction_sums[item.all]);
-    const std::vector<double> roots = root_mean_squares(items, squares);
+    for (const AdafactorItem& item : items) of_direction.push_back(direction_sums[item.all]);
+    const UpdateScalars clipping =
+        root_mean_squares(items, of_direction).divided_by(options.d).at_least(1);
+    const std::vector<UpdateScalar> factors =
+        rates_of(options, work.lr, steps, root_mean_squares(items, squares))
+            .negated()
+            .divided_by(clipping)
+            .list();
     for (size_t i = 0; i < items.size(); ++i) {
       AdafactorItem& item = items[i];
-      const double rate = rate_of(options, work.lr, item, roots[i]);
-      const double rms = roots[items.size() + i];
       if (options.weight_decay != 0) item.parameter.mul_(1 - work.lr * options.weight_decay);
-      item.parameter.add_(item.direction.mul_(-rate / std::max(1.0, rms / options.d)));
+      item.parameter.add_(factors[i].scale_(item.direction));
     }
   }
 
@@ -248,10 +259,10 @@ class Adafactor final : public OptimizerOf<AdafactorOptions> {
     item.all = sums.add_vector(item.axes_of_slices(), of_slices[item.slices], item.num_slices());
   }
 
-  /// `root`: of the mean square of the parameter.
-  static double rate_of(const AdafactorOptions& options, double lr, const AdafactorItem& item,
-                        double root) {
-    return std::min(lr, 1 / std::sqrt(item.step)) * std::max(options.eps[1], root);
+  /// `roots`: of the mean squares of the parameters.
+  static UpdateScalars rates_of(const AdafactorOptions& options, double lr,
+                                const UpdateScalars& steps, const UpdateScalars& roots) {
+    return steps.sqrt().dividing(1).at_most(lr).times(roots.at_least(options.eps[1]));
   }
 
   static AdafactorItem item_of(const AdafactorOptions& options, const GroupUpdate& work, size_t i) {
@@ -261,11 +272,7 @@ class Adafactor final : public OptimizerOf<AdafactorOptions> {
             .row = work.slots[1][i],
             .column = work.slots[2][i],
             .variance = work.slots[3][i],
-            .step = work.slots[0][i].add_(1).item<double>()};
-  }
-
-  static double weight_of(const AdafactorOptions& options, const AdafactorItem& item) {
-    return std::pow(item.step, options.beta2_decay);
+            .step = work.slots[0][i]};
   }
 
   /// Sums along columns, and of slices of the parameter.
@@ -277,16 +284,14 @@ class Adafactor final : public OptimizerOf<AdafactorOptions> {
   }
 
   /// Updates the moments of vectors and of rows, and adds the sums along rows.
-  static void add_sums(const AdafactorOptions& options, AdafactorItem& item,
-                       const SharedSums& of_slices, SharedSums& sums) {
+  static void add_sums(AdafactorItem& item, const SharedSums& of_slices, SharedSums& sums) {
     add_all(item, of_slices, sums);
-    const double weight = weight_of(options, item);
     if (!item.is_matrix()) {
-      move_towards(item.variance, item.gradient.mul(item.gradient), weight);
+      move_towards(item.variance, item.gradient.mul(item.gradient), item.weight);
       return;
     }
     const auto columns = static_cast<double>(item.columns());
-    move_towards(item.row, of_slices[item.gradient_rows].div(columns), weight);
+    move_towards(item.row, of_slices[item.gradient_rows].div(columns), item.weight);
     const SumAxes over = item.axes_of_rows();
     const int64_t rows = item.rows();
     const at::Tensor moments = matrices_of(item.row).to(at::kDouble);
@@ -313,7 +318,7 @@ class Adafactor final : public OptimizerOf<AdafactorOptions> {
   static at::Tensor moment_of_matrices(const AdafactorOptions& options, const AdafactorItem& item,
                                        const SharedSums& sums) {
     const auto rows = static_cast<double>(item.rows());
-    move_towards(item.column, sums[item.gradient_columns].div(rows), weight_of(options, item));
+    move_towards(item.column, sums[item.gradient_columns].div(rows), item.weight);
     std::vector<int64_t> of_matrices = item.row.sizes().vec();
     of_matrices.at(of_matrices.size() - 2) = 1;
     const at::Tensor scale = sums[item.row_moments].div(rows).to(item.row.scalar_type());

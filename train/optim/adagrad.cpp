@@ -1,5 +1,4 @@
 // Adagrad: per-weight learning rates that decay with the sum of squared gradients.
-#include <ATen/ops/_foreach_add.h>
 #include <ATen/ops/_fused_adagrad.h>
 #include <ATen/ops/full_like.h>
 
@@ -7,7 +6,6 @@
 
 #include "train/optim/grouped_optimizer.h"
 #include "train/optim/hyper_rules.h"
-#include "train/optim/skips_updates.h"
 
 namespace accel {
 namespace {
@@ -52,7 +50,7 @@ struct AdagradOptions {
   }
 };
 
-class Adagrad final : public OptimizerOf<AdagradOptions>, public SkipsUpdates {
+class Adagrad final : public OptimizerOf<AdagradOptions> {
  public:
   static constexpr auto kName = "adagrad";
   static constexpr auto kSummary =
@@ -66,10 +64,9 @@ class Adagrad final : public OptimizerOf<AdagradOptions>, public SkipsUpdates {
   }
 
   bool supports_shards() const override { return true; }
-  bool can_skip() const override { return true; }
 
  private:
-  bool counts_on_device(size_t) const override { return true; }
+  bool reads_found_inf(size_t) const override { return true; }
   at::Tensor fresh_slot(size_t group, const std::string& slot,
                         const Parameter& parameter) const override {
     if (slot != "sum") return OptimizerOf::fresh_slot(group, slot, parameter);
@@ -84,7 +81,6 @@ class Adagrad final : public OptimizerOf<AdagradOptions>, public SkipsUpdates {
     at::_fused_adagrad_(work.parameters, work.gradients, work.slots[1], work.slots[0], work.lr,
                         options.lr_decay, options.weight_decay, options.eps, options.maximize,
                         /*grad_scale=*/std::nullopt, skip);
-    if (skip) at::_foreach_add_(work.slots[0], *skip, -1);
   }
 };
 

@@ -1,17 +1,15 @@
 #include "train/optim/adam.h"
 
-#include <ATen/ops/_foreach_add.h>
-
-#include <cmath>
-
 #include "kernels/adam.h"
+#include "train/optim/update_scalars.h"
 
 namespace accel {
 namespace {
 
 /// The operations of torch.optim's single-tensor path, in its order.
 template <bool kDecoupled>
-void update_one(const AdamOptions<kDecoupled>& options, const GroupUpdate& work, size_t i) {
+void update_one(const AdamOptions<kDecoupled>& options, const GroupUpdate& work, size_t i,
+                const AdamCorrections& corrections) {
   const at::Tensor& parameter = work.parameters[i];
   const at::Tensor &average = work.slots[1][i], &squares = work.slots[2][i];
   const double beta1 = options.betas[0], beta2 = options.betas[1];
@@ -25,15 +23,19 @@ void update_one(const AdamOptions<kDecoupled>& options, const GroupUpdate& work,
   }
   average.lerp_(gradient, 1 - beta1);
   squares.mul_(beta2).addcmul_(gradient, gradient, 1 - beta2);
-  const double step = work.slots[0][i].item().toDouble();
-  const double root_of_correction = std::sqrt(1 - std::pow(beta2, step));
   at::Tensor divisor = squares;
   if (options.amsgrad) {
     divisor = work.slots[3][i];
     divisor.copy_(divisor.maximum(squares));
   }
-  divisor = divisor.sqrt().div(root_of_correction).add_(options.eps);
-  parameter.addcdiv_(average, divisor, -(work.lr / (1 - std::pow(beta1, step))));
+  divisor = corrections.roots[i].divide(divisor.sqrt()).add_(options.eps);
+  corrections.steps[i].addcdiv_(parameter, average, divisor);
+}
+
+template <bool kDecoupled>
+void update_each(const AdamOptions<kDecoupled>& options, const GroupUpdate& work) {
+  const AdamCorrections corrections(work.slots[0], options.betas, work.lr);
+  for (size_t i = 0; i < work.parameters.size(); ++i) update_one(options, work, i, corrections);
 }
 
 }  // namespace
@@ -54,22 +56,11 @@ Hyper AdamOptions<kDecoupled>::hyper(double current_lr) const {
 }
 
 template <bool kDecoupled>
-bool AdamFamily<kDecoupled>::can_skip() const {
-  for (size_t group = 0; group < this->num_groups(); ++group) {
-    if (!this->options(group).fused) return false;
-  }
-  return true;
-}
-
-template <bool kDecoupled>
 void AdamFamily<kDecoupled>::update(const AdamOptions<kDecoupled>& options, GroupUpdate& work) {
   const std::vector<at::Tensor> none;
   const std::vector<at::Tensor>& largest = options.amsgrad ? work.slots[3] : none;
   count_update(work.slots[0]);
-  if (!options.fused) {
-    for (size_t i = 0; i < work.parameters.size(); ++i) update_one(options, work, i);
-    return;
-  }
+  if (!options.fused) return update_each(options, work);
   adam_step_({.lr = work.lr,
               .beta1 = options.betas[0],
               .beta2 = options.betas[1],
@@ -84,8 +75,7 @@ void AdamFamily<kDecoupled>::update(const AdamOptions<kDecoupled>& options, Grou
               .squares = work.slots[2],
               .largest_squares = largest,
               .steps = work.slots[0],
-              .found_inf = found_inf()});
-  if (found_inf().defined()) at::_foreach_add_(work.slots[0], found_inf(), -1);
+              .found_inf = this->found_inf()});
 }
 
 template struct AdamOptions<false>;

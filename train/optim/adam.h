@@ -3,7 +3,6 @@
 
 #include "train/optim/grouped_optimizer.h"
 #include "train/optim/hyper_rules.h"
-#include "train/optim/skips_updates.h"
 
 namespace accel {
 
@@ -56,16 +55,15 @@ using AdamWOptions = AdamOptions<true>;
 /// One fused kernel per group (kernels/adam.h), or tensor by tensor, bit-identical to torch.optim's
 /// default on the CPU.
 template <bool kDecoupled>
-class AdamFamily : public OptimizerOf<AdamOptions<kDecoupled>>, public SkipsUpdates {
+class AdamFamily : public OptimizerOf<AdamOptions<kDecoupled>> {
  public:
   AdamFamily(const AdamOptions<kDecoupled>& options, const OptimizerContext& context)
       : OptimizerOf<AdamOptions<kDecoupled>>(options, context) {}
 
   bool supports_shards() const override { return true; }
-  bool can_skip() const override;
 
  private:
-  bool counts_on_device(size_t group) const override { return this->options(group).fused; }
+  bool reads_found_inf(size_t group) const override { return this->options(group).fused; }
   void update(const AdamOptions<kDecoupled>& options, GroupUpdate& work) override;
 };
 

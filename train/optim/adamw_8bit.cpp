@@ -5,12 +5,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 
 #include "core/recipe/name_pattern.h"
 #include "kernels/blockwise_quantization.h"
 #include "train/optim/grouped_optimizer.h"
 #include "train/optim/hyper_rules.h"
+#include "train/optim/update_scalars.h"
 
 namespace accel {
 namespace {
@@ -140,19 +140,20 @@ class AdamW8Bit final : public OptimizerOf<AdamW8BitOptions> {
 
   void update(const AdamW8BitOptions& options, GroupUpdate& work) override {
     count_update(work.slots[0]);
+    const AdamCorrections corrections(work.slots[0], options.betas, work.lr);
     for (size_t i = 0; i < work.parameters.size(); ++i) {
       const Parameter& origin = *work.origins[i];
       const QuantizedTensor first = {work.slots[1][i], work.slots[3][i], work.slots[5][i]};
       const QuantizedTensor second = {work.slots[2][i], work.slots[4][i], work.slots[6][i]};
       if (!first.map.defined()) {
-        update_one(options, work, i, {first.codes, second.codes});
+        update_one(options, work, i, {first.codes, second.codes}, corrections);
       } else if (origin.is_replicated()) {
         const Moments moments = {dequantize(first), dequantize(second)};
-        update_one(options, work, i, moments);
+        update_one(options, work, i, moments, corrections);
         quantize(moments.average, first);
         quantize(moments.squares, second);
       } else {
-        update_share(options, work, i, {first, second});
+        update_share(options, work, i, {first, second}, corrections);
       }
     }
   }
@@ -163,7 +164,8 @@ class AdamW8Bit final : public OptimizerOf<AdamW8BitOptions> {
 
   /// The maps are those of the optimizer: a slot may have a part of its map.
   void update_share(const AdamW8BitOptions& options, const GroupUpdate& work, size_t i,
-                    std::array<QuantizedTensor, 2> state) const {
+                    std::array<QuantizedTensor, 2> state,
+                    const AdamCorrections& corrections) const {
     const Parameter& origin = *work.origins[i];
     const at::Tensor blocks = blocks_of(origin);
     const int64_t count = num_quantization_blocks(origin.numel());
@@ -172,7 +174,7 @@ class AdamW8Bit final : public OptimizerOf<AdamW8BitOptions> {
     }
     const Moments moments = {dequantize_share(state[0], blocks),
                              dequantize_share(state[1], blocks)};
-    update_one(options, work, i, moments);
+    update_one(options, work, i, moments, corrections);
     const at::Tensor largest = at::stack({largest_of_blocks(moments.average, blocks, count),
                                           largest_of_blocks(moments.squares, blocks, count)});
     shards()->all_reduce(largest, Reduce::kMax, origin);
@@ -185,19 +187,17 @@ class AdamW8Bit final : public OptimizerOf<AdamW8BitOptions> {
   }
 
   static void update_one(const AdamW8BitOptions& options, const GroupUpdate& work, size_t i,
-                         const Moments& moments) {
+                         const Moments& moments, const AdamCorrections& corrections) {
     const at::Tensor gradient = work.gradients[i].to(at::kFloat);
     const double beta1 = options.betas[0], beta2 = options.betas[1];
     moments.average.mul_(beta1).add_(gradient, 1 - beta1);
     moments.squares.mul_(beta2).addcmul_(gradient, gradient, 1 - beta2);
-    const double step = work.slots[0][i].item().toDouble();
-    const double correction1 = 1 - std::pow(beta1, step);
-    const double correction2 = std::sqrt(1 - std::pow(beta2, step));
-    const at::Tensor divisor = moments.squares.sqrt().div_(correction2).add_(options.eps);
+    const at::Tensor divisor =
+        corrections.roots[i].divide(moments.squares.sqrt()).add_(options.eps);
     const at::Tensor& parameter = work.parameters[i];
     at::Tensor weights = parameter.to(at::kFloat);
     weights.mul_(1 - work.lr * options.weight_decay);
-    weights.addcdiv_(moments.average, divisor, -work.lr / correction1);
+    corrections.steps[i].addcdiv_(weights, moments.average, divisor);
     if (!weights.is_same(parameter)) parameter.copy_(weights);
   }
 };

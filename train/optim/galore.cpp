@@ -125,8 +125,12 @@ class GaloreAdamW final : public OptimizerOf<GaloreOptions> {
 
   bool supports_shards() const override { return true; }
   bool supports_swapping() const override { return false; }
+  /// A singular value decomposition waits for the device, and the host counts when it is due.
+  bool can_skip() const override { return false; }
 
  private:
+  bool counts_on_device() const override { return false; }
+
   std::map<std::string, size_t> group_of_;  ///< by parameter
 
   Shape slot_shape(const std::string& slot, const Parameter& parameter) const override {

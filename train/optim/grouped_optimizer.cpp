@@ -3,6 +3,7 @@
 #include <ATen/ops/_foreach_add.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/GradMode.h>
@@ -30,6 +31,76 @@ Parameter without_data(const Parameter& parameter) {
   out.local = at::empty_like(parameter.local, parameter.local.options().device(at::kMeta));
   return out;
 }
+
+/// Elements of parameters that are updated together, and of their copies, where an update may be
+/// undone.
+constexpr int64_t kElementsToUndo = 1 << 24;
+
+/// The end of the parameters from `begin` on that are updated together: at least one.
+size_t end_of_chunk(const GroupUpdate& work, size_t begin) {
+  int64_t elements = work.parameters[begin].numel();
+  size_t end = begin + 1;
+  for (; end < work.parameters.size(); ++end) {
+    elements += work.parameters[end].numel();
+    if (elements > kElementsToUndo) break;
+  }
+  return end;
+}
+
+template <class T>
+std::vector<T> chunk_of(const std::vector<T>& list, size_t begin, size_t end) {
+  const auto first = list.begin();
+  return {first + static_cast<ptrdiff_t>(begin), first + static_cast<ptrdiff_t>(end)};
+}
+
+GroupUpdate chunk_of(const GroupUpdate& work, size_t begin, size_t end) {
+  GroupUpdate chunk{.lr = work.lr,
+                    .parameters = chunk_of(work.parameters, begin, end),
+                    .origins = chunk_of(work.origins, begin, end),
+                    .gradients = chunk_of(work.gradients, begin, end),
+                    .slots = {}};
+  for (const auto& slot : work.slots) chunk.slots.push_back(chunk_of(slot, begin, end));
+  return chunk;
+}
+
+/// Copies of the parameters and the state of an update.
+class UndoCopies {
+ public:
+  UndoCopies(const GroupUpdate& work, const SlotNames& slots) : slots_(slots) {
+    for_each(work, [&](const at::Tensor& tensor) {
+      copies_.push_back(tensor.defined() ? tensor.clone() : at::Tensor());
+    });
+  }
+
+  /// Undoes the update of `work` where `found_inf`, 0-d on the device, is 1. State that was
+  /// undefined becomes zeros.
+  void undo(const GroupUpdate& work, const at::Tensor& found_inf) const {
+    const at::Tensor found = found_inf.to(at::kBool);
+    auto copy = copies_.begin();
+    for_each(work, [&](at::Tensor tensor) {
+      const at::Tensor& before = *copy++;
+      if (before.defined()) {
+        at::where_out(tensor, found, before, tensor);
+      } else if (tensor.defined()) {
+        tensor.masked_fill_(found, 0);
+      }
+    });
+  }
+
+ private:
+  /// All but the step counts, of which step() subtracts the update.
+  template <class Visit>
+  void for_each(const GroupUpdate& work, const Visit& visit) const {
+    for (const at::Tensor& parameter : work.parameters) visit(parameter);
+    for (size_t s = 0; s < slots_.size(); ++s) {
+      if (slots_[s] == "step") continue;
+      for (const at::Tensor& slot : work.slots[s]) visit(slot);
+    }
+  }
+
+  const SlotNames& slots_;
+  std::vector<at::Tensor> copies_;
+};
 
 [[noreturn]] void refuse_state(const std::string& what) {
   throw CheckpointError(text("the optimizer's state {}", what));
@@ -88,12 +159,12 @@ Shape GroupedOptimizer::share_of_slot(const std::string& slot, const Parameter& 
   return shards_->part_of(form, {slot, {}, whole, placements}).sizes().vec();
 }
 
-at::Tensor GroupedOptimizer::fresh_slot(size_t group, const std::string& slot,
+at::Tensor GroupedOptimizer::fresh_slot(size_t /*group*/, const std::string& slot,
                                         const Parameter& parameter) const {
   const at::Tensor& local = parameter.local;
   const Shape shape = share_of_slot(slot, parameter);
   if (slot == "step") {
-    const at::Device device = counts_on_device(group) ? local.device() : at::kCPU;
+    const at::Device device = counts_on_device() ? local.device() : at::kCPU;
     return at::zeros(shape, at::TensorOptions(at::kFloat).device(device));
   }
   if (local.sizes() == at::IntArrayRef(shape)) return at::zeros_like(local);
@@ -233,7 +304,14 @@ void GroupedOptimizer::gather(size_t index, size_t unit) {
 void GroupedOptimizer::step() {
   const c10::NoGradGuard no_grad;
   begin_step();
-  visit_groups([this](size_t group, GroupUpdate& work) { update_group(group, work); });
+  visit_groups([this](size_t group, GroupUpdate& work) {
+    update_group(group, work);
+    if (!found_inf().defined()) return;
+    const SlotNames& names = groups_[group].slot_names;
+    for (size_t s = 0; s < names.size(); ++s) {
+      if (names[s] == "step") at::_foreach_add_(work.slots[s], found_inf(), -1);
+    }
+  });
 }
 
 void GroupedOptimizer::visit_groups(const GroupVisit& visit) {
@@ -254,7 +332,7 @@ void GroupedOptimizer::visit_unit(size_t unit, const GroupVisit& visit) {
     Group& group = groups_[g];
     gather(g, unit);
     if (group.updated.empty()) continue;
-    visit(g, group.update);
+    visit_group(g, visit);
     for (size_t i = 0; i < group.updated.size(); ++i) {
       Item& item = *group.updated[i];
       for (size_t s = 0; s < item.slots.size(); ++s) {
@@ -264,6 +342,22 @@ void GroupedOptimizer::visit_unit(size_t unit, const GroupVisit& visit) {
     group.update.clear();
   }
   units_[unit].has_state = true;
+}
+
+void GroupedOptimizer::visit_group(size_t group, const GroupVisit& visit) {
+  GroupUpdate& work = groups_[group].update;
+  if (!found_inf().defined() || reads_found_inf(group)) return visit(group, work);
+  for (size_t begin = 0; begin < work.parameters.size();) {
+    const size_t end = end_of_chunk(work, begin);
+    GroupUpdate chunk = chunk_of(work, begin, end);
+    const UndoCopies before(chunk, groups_[group].slot_names);
+    visit(group, chunk);
+    before.undo(chunk, found_inf());
+    for (size_t s = 0; s < work.slots.size(); ++s) {
+      std::ranges::copy(chunk.slots[s], work.slots[s].begin() + static_cast<ptrdiff_t>(begin));
+    }
+    begin = end;
+  }
 }
 
 void GroupedOptimizer::zero_grad() {

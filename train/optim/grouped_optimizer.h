@@ -12,6 +12,7 @@
 #include "core/api/optimizer.h"
 #include "train/optim/layer_decay.h"
 #include "train/optim/parameter_groups.h"
+#include "train/optim/skips_updates.h"
 
 namespace accel {
 
@@ -45,7 +46,9 @@ void count_update(const std::vector<at::Tensor>& steps);
 void check_group_count(const OptimizerState& state, size_t wanted);
 
 /// An Optimizer without its update rule: groups, learning rates, state.
-class GroupedOptimizer : public Optimizer {
+/// Skips updates where `found_inf` is set: an update rule that does not read the flag is undone
+/// from copies, without the host.
+class GroupedOptimizer : public Optimizer, public SkipsUpdates {
  public:
   void step() final;
   void zero_grad() final;
@@ -58,6 +61,7 @@ class GroupedOptimizer : public Optimizer {
   void load(const OptimizerState& state) override;
   void preallocate_state() final;
   bool supports_swapping() const override { return true; }
+  bool can_skip() const override { return true; }
 
  protected:
   /// `swapper` null: all parameters and state are in memory. `shards` null: all are whole.
@@ -87,9 +91,11 @@ class GroupedOptimizer : public Optimizer {
   void make_slots();
   /// The shape of a slot over all ranks. Default: 0-d for "step", else the parameter's.
   virtual Shape slot_shape(const std::string& slot, const Parameter& parameter) const;
-  /// Whether the "step" slots of a group are on their parameters' device, for kernels that read
-  /// them there. Else the host counts, and does not wait for a device to read them.
-  virtual bool counts_on_device(size_t /*group*/) const { return false; }
+  /// Whether the "step" slots are on their parameters' device, which does not count updates that it
+  /// skips. Else the host counts.
+  virtual bool counts_on_device() const { return true; }
+  /// Whether update_group() of the group reads found_inf(), and skips the update itself.
+  virtual bool reads_found_inf(size_t /*group*/) const { return false; }
   /// The initial value of this rank's part of a slot. Default: zeros, float32 for "step", else in
   /// the parameter's type. Undefined: the parameter has no such slot, or update() creates it.
   virtual at::Tensor fresh_slot(size_t group, const std::string& slot,
@@ -103,7 +109,8 @@ class GroupedOptimizer : public Optimizer {
   /// Called once at the beginning of step(), before update_group() of any group, which a step may
   /// call several times.
   virtual void begin_step() {}
-  /// Calls `visit` without autograd for each group with gradients, as step() does update_group().
+  /// Calls `visit` without autograd for each group with gradients, as step() does update_group(),
+  /// and undoes what it changes where found_inf() is set.
   using GroupVisit = std::function<void(size_t group, GroupUpdate& work)>;
   void visit_groups(const GroupVisit& visit);
   /// Takes the entries of a saved group that are state.
@@ -133,6 +140,7 @@ class GroupedOptimizer : public Optimizer {
   bool has_gradients(size_t unit) const;
   void prefetch(size_t unit) const;
   void visit_unit(size_t unit, const GroupVisit& visit);
+  void visit_group(size_t group, const GroupVisit& visit);
   SwapAccess state_access(size_t unit) const;
   /// A slot's tensor, moved to the unit's state if it belongs there.
   at::Tensor placed(const Item& item, size_t slot, const at::Tensor& value);

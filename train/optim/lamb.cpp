@@ -2,10 +2,10 @@
 #include <ATen/ops/stack.h>
 
 #include <cmath>
-#include <memory>
 
 #include "train/optim/grouped_optimizer.h"
 #include "train/optim/hyper_rules.h"
+#include "train/optim/update_scalars.h"
 
 namespace accel {
 namespace {
@@ -72,41 +72,62 @@ class Lamb final : public OptimizerOf<LambOptions> {
  private:
   void update(const LambOptions& options, GroupUpdate& work) override {
     count_update(work.slots[0]);
+    const Corrections corrections = corrections_of(options, work.slots[0]);
     for (size_t i = 0; i < work.parameters.size(); ++i) {
       const at::Tensor& parameter = work.parameters[i];
-      at::Tensor update = direction_of(options, work, i);
+      at::Tensor update = direction_of(options, work, i, corrections);
       if (options.weight_decay != 0) update.add_(parameter, options.weight_decay);
       if (options.weight_decay != 0 || options.always_adapt) {
-        update.mul_(trust_ratio(options, *work.origins[i], parameter, update));
+        trust_ratio(options, *work.origins[i], parameter, update).scale_(update);
       }
       parameter.add_(update, -work.lr);
     }
   }
 
-  static at::Tensor direction_of(const LambOptions& options, const GroupUpdate& work, size_t i) {
+  /// Of both averages, for each parameter.
+  struct Corrections {
+    std::vector<UpdateScalar> averages, roots;
+  };
+
+  static Corrections corrections_of(const LambOptions& options,
+                                    const std::vector<at::Tensor>& step_counts) {
+    if (!options.bias_correction) {
+      const std::vector<UpdateScalar> ones(step_counts.size(), UpdateScalar(1.0));
+      return {ones, ones};
+    }
+    const UpdateScalars steps(step_counts);
+    return {bias_corrections(steps, options.betas[0]).list(),
+            bias_corrections(steps, options.betas[1]).sqrt().list()};
+  }
+
+  static at::Tensor direction_of(const LambOptions& options, const GroupUpdate& work, size_t i,
+                                 const Corrections& corrections) {
     const at::Tensor &average = work.slots[1][i], &squares = work.slots[2][i];
     const at::Tensor& gradient = work.gradients[i];
     const double beta1 = options.betas[0], beta2 = options.betas[1];
     average.lerp_(gradient, 1 - beta1);
     squares.mul_(beta2).addcmul_(gradient, gradient, 1 - beta2);
-    const double step = work.slots[0][i].item().toDouble();
-    const double correction1 = options.bias_correction ? 1 - std::pow(beta1, step) : 1;
-    const double correction2 = options.bias_correction ? 1 - std::pow(beta2, step) : 1;
-    const at::Tensor divisor = squares.sqrt().div_(std::sqrt(correction2)).add_(options.eps);
-    return average.div(correction1).div_(divisor);
+    const at::Tensor divisor = corrections.roots[i].divide(squares.sqrt()).add_(options.eps);
+    return corrections.averages[i].divide(average).div_(divisor);
   }
 
   /// The norm of the parameter divided by that of its update; 1 where one of them is 0.
-  double trust_ratio(const LambOptions& options, const Parameter& origin,
-                     const at::Tensor& parameter, const at::Tensor& update) const {
+  UpdateScalar trust_ratio(const LambOptions& options, const Parameter& origin,
+                           const at::Tensor& parameter, const at::Tensor& update) const {
     const at::Tensor sums = at::stack(
         {parameter.to(at::kDouble).square().sum(), update.to(at::kDouble).square().sum()});
     if (!origin.is_replicated()) shards()->all_reduce(sums, Reduce::kSum, origin);
-    const at::Tensor here = sums.cpu();  // waits for a device once
-    const double weights = std::sqrt(here[0].item().toDouble());
-    const double updates = std::sqrt(here[1].item().toDouble());
+    if (!sums.is_cpu()) return ratio_on_device(options, sums.sqrt());
+    const double weights = std::sqrt(sums[0].item().toDouble());
+    const double updates = std::sqrt(sums[1].item().toDouble());
     const double ratio = weights > 0 && updates > 0 ? weights / updates : 1;
-    return options.trust_clip ? std::min(ratio, 1.0) : ratio;
+    return UpdateScalar(options.trust_clip ? std::min(ratio, 1.0) : ratio);
+  }
+
+  static UpdateScalar ratio_on_device(const LambOptions& options, const at::Tensor& norms) {
+    const at::Tensor ratio = norms[0].div(norms[1]);
+    ratio.masked_fill_(norms.gt(0).all().logical_not(), 1);
+    return UpdateScalar(options.trust_clip ? ratio.clamp_max(1.0) : ratio);
   }
 };
 

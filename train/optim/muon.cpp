@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <utility>
 
 #include "core/base/text.h"
 #include "core/recipe/name_pattern.h"
@@ -134,7 +135,7 @@ class MuonMatrices final : public OptimizerOf<MuonOptions> {
 };
 
 /// Two optimizers as one: the matrices' groups, then AdamW's.
-class Muon final : public Optimizer {
+class Muon final : public Optimizer, public SkipsUpdates {
  public:
   static constexpr auto kName = "muon";
   static constexpr auto kSummary =
@@ -156,6 +157,12 @@ class Muon final : public Optimizer {
   void step() override {
     matrices_.step();
     rest_.step();
+  }
+
+  bool can_skip() const override { return matrices_.can_skip() && rest_.can_skip(); }
+  void set_found_inf(at::Tensor found_inf) override {
+    matrices_.set_found_inf(found_inf);
+    rest_.set_found_inf(std::move(found_inf));
   }
 
   void zero_grad() override {

@@ -9,7 +9,9 @@
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <utility>
 
 #include "core/base/error.h"
 #include "core/base/text.h"
@@ -101,6 +103,9 @@ class ScheduleFreeAdamW final : public OptimizerOf<ScheduleFreeOptions>, public 
 
   bool supports_shards() const override { return true; }
   bool supports_swapping() const override { return false; }
+  void forget_skipped(int64_t count) override {
+    averages_ = last_averages_.at(static_cast<size_t>(count - 1));
+  }
 
   OptimizerState state() const override;
   void load(const OptimizerState& state) override;
@@ -119,6 +124,7 @@ class ScheduleFreeAdamW final : public OptimizerOf<ScheduleFreeOptions>, public 
   };
 
   void begin_step() override {
+    last_averages_[1] = std::exchange(last_averages_[0], averages_);
     for (size_t g = 0; g < averages_.size(); ++g) advance(g, lr_of(g));
   }
   /// z begins with the weights of the first update, which the update copies.
@@ -138,6 +144,7 @@ class ScheduleFreeAdamW final : public OptimizerOf<ScheduleFreeOptions>, public 
   void each_average(const Visit& visit) const;
 
   std::vector<Average> averages_;
+  std::array<std::vector<Average>, 2> last_averages_;  ///< before the last step and that before it
   std::vector<std::pair<at::Tensor, at::Tensor>> swapped_;  ///< parameters and their y
 };
 

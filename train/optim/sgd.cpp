@@ -12,7 +12,6 @@
 
 #include "train/optim/grouped_optimizer.h"
 #include "train/optim/hyper_rules.h"
-#include "train/optim/skips_updates.h"
 
 namespace accel {
 namespace {
@@ -73,7 +72,7 @@ void check_nesterov(const SgdOptions& options, const Node& node, Reading& readin
   }
 }
 
-class Sgd final : public OptimizerOf<SgdOptions>, public SkipsUpdates {
+class Sgd final : public OptimizerOf<SgdOptions> {
  public:
   static constexpr auto kName = "sgd";
   static constexpr auto kSummary = "Stochastic gradient descent, optionally with momentum.";
@@ -82,26 +81,28 @@ class Sgd final : public OptimizerOf<SgdOptions>, public SkipsUpdates {
     return with_groups(SgdOptions::hyper_schema()).check(&check_nesterov);
   }
 
-  Sgd(const SgdOptions& options, const OptimizerContext& context) : OptimizerOf(options, context) {}
+  Sgd(const SgdOptions& options, const OptimizerContext& context)
+      : OptimizerOf(options, context), has_kernel_(suit_kernel(context.parameters)) {}
 
   bool supports_shards() const override { return true; }
 
-  /// The kernel takes dense tensors of one type.
-  bool can_skip() const override {
-    const std::vector<Parameter> all = parameters();
+ private:
+  /// The kernel that reads the flag takes dense tensors of one type.
+  static bool suit_kernel(const std::vector<Parameter>& all) {
     return std::all_of(all.begin(), all.end(), [&](const Parameter& parameter) {
       return parameter.local.scalar_type() == all.front().local.scalar_type() &&
              parameter.local.is_non_overlapping_and_dense();
     });
   }
 
- private:
+  bool reads_found_inf(size_t) const override { return has_kernel_; }
+
   at::Tensor fresh_slot(size_t, const std::string&, const Parameter&) const override {
     return {};  // the first gradient, undampened, becomes the buffer
   }
 
   void update(const SgdOptions& options, GroupUpdate& work) override {
-    if (found_inf().defined()) return update_unless_found(options, work);
+    if (found_inf().defined() && has_kernel_) return update_unless_found(options, work);
     std::vector<at::Tensor> changed;
     const std::vector<at::Tensor>* steps = &work.gradients;
     const auto change = [&](std::vector<at::Tensor> to) {
@@ -165,6 +166,8 @@ class Sgd final : public OptimizerOf<SgdOptions>, public SkipsUpdates {
     at::_foreach_mul_(old_buffers, options.momentum);
     at::_foreach_add_(old_buffers, their_steps, 1 - options.dampening);
   }
+
+  bool has_kernel_;
 };
 
 const Register<Sgd> sgd;

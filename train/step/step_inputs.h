@@ -41,6 +41,7 @@ struct StepHeader {
   double seconds = 0;                ///< by this rank's clock
   double computed = 0;               ///< seconds of computation of this rank in the step before
   bool saved = false;                ///< this rank has written its part of the save under way
+  bool is_first = false;             ///< of this process
   bool careful = false;              ///< a rank without memory makes all ranks throw OutOfMemory
   StepReadback* readback = nullptr;  ///< where loss and norm may stay for now; null: in the step
 };

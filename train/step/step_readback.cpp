@@ -35,23 +35,27 @@ bool is_supported(const Job& job) {
 
 std::unique_ptr<StepReadback> StepReadback::make(const Job& job) {
   if (!is_supported(job)) return nullptr;
-  auto* optimizer = dynamic_cast<SkipsUpdates*>(job.optimizers.front().optimizer);
+  const auto* optimizer = dynamic_cast<SkipsUpdates*>(job.optimizers.front().optimizer);
   if (!optimizer || !optimizer->can_skip()) return nullptr;
-  return std::unique_ptr<StepReadback>(new StepReadback(job.device, *optimizer));
+  return std::unique_ptr<StepReadback>(new StepReadback(job));
 }
 
-StepReadback::StepReadback(at::Device device, SkipsUpdates& optimizer)
-    : device_(device),
-      optimizer_(optimizer),
-      numbers_(at::zeros({2}, at::TensorOptions(device).dtype(at::kDouble))),
-      found_inf_(at::zeros({}, at::TensorOptions(device).dtype(at::kFloat))),
-      one_(at::ones({1}, at::TensorOptions(device).dtype(at::kFloat))),
+StepReadback::StepReadback(const Job& job)
+    : job_(job),
+      device_(job.device),
+      numbers_(at::zeros({2}, at::TensorOptions(device_).dtype(at::kDouble))),
+      found_inf_(at::zeros({}, at::TensorOptions(device_).dtype(at::kFloat))),
+      one_(at::ones({1}, at::TensorOptions(device_).dtype(at::kFloat))),
       slots_{slot(), slot()} {
-  optimizer_.set_found_inf(found_inf_);
+  optimizer().set_found_inf(found_inf_);
 }
 
 StepReadback::~StepReadback() {
-  optimizer_.set_found_inf({});
+  optimizer().set_found_inf({});
+}
+
+SkipsUpdates& StepReadback::optimizer() const {
+  return dynamic_cast<SkipsUpdates&>(*job_.optimizers.front().optimizer);
 }
 
 StepReadback::Slot StepReadback::slot() const {
@@ -72,6 +76,7 @@ void StepReadback::begin() {
 
 void StepReadback::launch(const at::Tensor& loss, const at::Tensor& grad_norm) {
   const c10::NoGradGuard no_grad;
+  optimizer().set_found_inf(found_inf_);
   numbers_.select(0, 0).copy_(loss, /*non_blocking=*/true);
   numbers_.select(0, 1).copy_(grad_norm, /*non_blocking=*/true);
   // NaN for numbers that are not finite. The operator on the numbers themselves would compare them
@@ -88,7 +93,9 @@ StepNumbers StepReadback::read() {
   last.copied.synchronize();
   const double* numbers = last.numbers.const_data_ptr<double>();
   const StepNumbers found{.loss = numbers[0], .grad_norm = numbers[1]};
-  if (!std::isfinite(found.loss) || !std::isfinite(found.grad_norm)) diverged_ = found;
+  if (std::isfinite(found.loss) && std::isfinite(found.grad_norm)) return found;
+  if (!diverged_) optimizer().forget_skipped(launched_ - read_ + 1);
+  diverged_ = found;
   return found;
 }
 

@@ -52,12 +52,14 @@ class StepReadback {
     c10::Event copied;
   };
 
-  StepReadback(at::Device device, SkipsUpdates& optimizer);
+  explicit StepReadback(const Job& job);
+  /// The job's, which `ctl` may replace between steps.
+  SkipsUpdates& optimizer() const;
   Slot slot() const;
   Slot& slot_of(int64_t step) { return slots_[static_cast<size_t>(step % 2)]; }
 
+  const Job& job_;
   at::Device device_;
-  SkipsUpdates& optimizer_;
   at::Tensor numbers_;    ///< float64 [2] on the device
   at::Tensor found_inf_;  ///< 0-d float32: 1 from a step on whose numbers are not finite
   at::Tensor one_;        ///< [1] float32

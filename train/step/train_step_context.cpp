@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/api/auxiliary_loss.h"
+#include "core/base/library_pages.h"
 #include "core/base/text.h"
 #include "core/recipe/number_text.h"
 #include "models/layers/sampled_labels.h"
@@ -133,6 +134,7 @@ double TrainStepContext::sole_update(const BatchLoss& loss) {
   StepReadback* const readback = inputs_.header.readback;
   if (!readback || repeated()) return update(kRecipeOptimizer, loss);
   OptimizerBinding& binding = binding_named(job_, kRecipeOptimizer);
+  estimate_hessian(binding);
   const PassLosses losses = accumulate(binding, loss, job_.step_graph.get());
   apply(binding, [&](const at::Tensor& norm) { readback->launch(sum_of(losses), norm); });
   pending_ = true;
@@ -232,6 +234,9 @@ class TrainStepContext::Passes final : public MicroBatchPasses {
   }
 
   void backward(const std::function<void()>& pass) override {
+    if (step_.inputs_.header.is_first) {
+      release_library_pages(LibraryPages::kReadOnly);  // of the first forward pass
+    }
     step_.inputs_.watch.lap(Phase::kSync);
     const LapAtEnd lap(step_.inputs_.watch, Phase::kBackward);
     pass();

@@ -37,7 +37,8 @@ TEST(NcclTest, AMissingLibraryAndAFailedConnectionAreErrors) {
   // From now on the library of that name is one that fails.
   ASSERT_TRUE(::dlopen(FAILING_NCCL, RTLD_NOW)) << ::dlerror();
   EXPECT_EQ(complaint(connect),
-            "rank 1 cannot connect GPU 5 to the others: NCCL error: unhandled system error\n"
+            "rank 1 cannot connect GPU 5 to the others: ncclSystemError: Connect to 10.0.0.2<5000> "
+            "failed : Connection timed out\n"
             "set NCCL_DEBUG=INFO in the environment for details");
 }
 

@@ -8,6 +8,8 @@
 
 #include <fstream>
 
+#include "kernels/memory/tensor_heap.h"
+
 namespace accel::caching_allocator_test {
 namespace {
 

@@ -1,14 +1,17 @@
 // Loss and gradient norm of steps on a device, which the host reads a step later.
 #include "train/step/step_readback.h"
 
+#include <ATen/ops/ones_like.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <functional>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bench/between_steps.h"
@@ -17,6 +20,7 @@
 #include "tests/unit/data/array_files.h"
 #include "tests/unit/formats/temp_folder.h"
 #include "tests/unit/train/device/device_run.h"
+#include "train/job/build_optimizers.h"
 #include "train/job/torch_setup.h"
 #include "train/step/device_batches.h"
 #include "train/step/train_step.h"
@@ -27,6 +31,8 @@ namespace {
 using namespace device_run;
 
 constexpr auto kAdamW = "optimizer: {type: adamw, lr: 0.01}\n";
+constexpr auto kScheduleFree =
+    "optimizer: {type: schedule_free_adamw, lr: 0.01, weight_decay: 0.1, warmup_steps: 3}\n";
 constexpr auto kMlp = "model: {type: mlp, hidden_sizes: [8]}\n";
 constexpr auto kGpt = "model: {type: gpt, num_layers: 1, num_heads: 2, hidden_size: 16}\n";
 constexpr auto kGlyphs =
@@ -64,14 +70,21 @@ INSTANTIATE_TEST_SUITE_P(
                       "optimizer: {type: sgd, lr: 0.1, momentum: 0.9, nesterov: true}\n" + kGlyphs,
                   0},
         WaitsCase{"adagrad", std::string(kMlp) + "optimizer: {type: adagrad}\n" + kGlyphs, 0},
-        WaitsCase{"lion", std::string(kMlp) + "optimizer: {type: lion}\n" + kGlyphs, 2},
-        WaitsCase{"rmsprop", std::string(kMlp) + "optimizer: {type: rmsprop}\n" + kGlyphs, 2},
-        WaitsCase{"adafactor", std::string(kMlp) + "optimizer: {type: adafactor}\n" + kGlyphs, 3},
-        WaitsCase{"muon", std::string(kMlp) + "optimizer: {type: muon}\n" + kGlyphs, 2},
-        WaitsCase{"lamb", std::string(kMlp) + "optimizer: {type: lamb}\n" + kGlyphs, 6},
-        WaitsCase{"adamw_8bit", std::string(kMlp) + "optimizer: {type: adamw_8bit}\n" + kGlyphs, 2},
+        WaitsCase{"lion", std::string(kMlp) + "optimizer: {type: lion}\n" + kGlyphs, 0},
+        WaitsCase{"rmsprop", std::string(kMlp) + "optimizer: {type: rmsprop}\n" + kGlyphs, 0},
+        WaitsCase{"adafactor", std::string(kMlp) + "optimizer: {type: adafactor}\n" + kGlyphs, 0},
+        WaitsCase{"muon", std::string(kMlp) + "optimizer: {type: muon}\n" + kGlyphs, 0},
+        WaitsCase{"lamb", std::string(kMlp) + "optimizer: {type: lamb}\n" + kGlyphs, 0},
+        WaitsCase{"adamw_8bit",
+                  std::string(kMlp) + "optimizer: {type: adamw_8bit, min_8bit_size: 8}\n" + kGlyphs,
+                  0},
+        WaitsCase{"sophia",
+                  std::string(kMlp) + "optimizer: {type: sophia, hessian_interval: 50}\n" + kGlyphs,
+                  0},
+        WaitsCase{"schedule_free", std::string(kMlp) + kScheduleFree + kGlyphs, 0},
         WaitsCase{"unfused",
-                  std::string(kMlp) + "optimizer: {type: adamw, fused: false}\n" + kGlyphs, 2}),
+                  std::string(kMlp) + "optimizer: {type: adamw, fused: false}\n" + kGlyphs, 0},
+        WaitsCase{"galore", std::string(kMlp) + "optimizer: {type: galore_adamw}\n" + kGlyphs, 2}),
     [](const auto& info) { return std::string(info.param.name); });
 
 /// Neither log nor save is due.
@@ -86,9 +99,9 @@ TEST_P(StepWaitsTest, ASteadyStepWaitsForWhatTheDeviceCannotCheck) {
 
 const std::string kRest = std::string(kGlyphs) +
                           "train: {until: 12 steps, batch: 8, micro_batch: 4, max_grad_norm: 0.5}\n"
+                          "scheduler: {type: cosine, warmup: 2 steps}\n"
                           "log: {every: 5 steps, system: false}\neval: {every: 3 steps}\n"
                           "checkpoint: {every: 4 steps, async: false}\n";
-const std::string kRun = std::string(kMlp) + kAdamW + kRest;
 
 struct OptimizerCase {
   const char* name;
@@ -112,7 +125,21 @@ INSTANTIATE_TEST_SUITE_P(
                       "optimizer: {type: sgd, lr: 0.1, momentum: 0.9, dampening: 0.1}\n", 1e-6},
         OptimizerCase{"nesterov",
                       "optimizer: {type: sgd, lr: 0.1, momentum: 0.9, nesterov: true}\n", 1e-6},
-        OptimizerCase{"adagrad", "optimizer: {type: adagrad, lr: 0.1}\n"}),
+        OptimizerCase{"adagrad", "optimizer: {type: adagrad, lr: 0.1}\n"},
+        OptimizerCase{"lion", "optimizer: {type: lion, lr: 0.001, weight_decay: 0.1}\n"},
+        OptimizerCase{"rmsprop", "optimizer: {type: rmsprop, momentum: 0.9, centered: true}\n"},
+        OptimizerCase{"muon", "optimizer: {type: muon, adamw: {fused: false}}\n"},
+        OptimizerCase{"lamb", "optimizer: {type: lamb, lr: 0.01}\n"},
+        OptimizerCase{"lamb_clipped",
+                      "optimizer: {type: lamb, lr: 0.01, weight_decay: 0, bias_correction: false, "
+                      "trust_clip: true, always_adapt: true}\n"},
+        OptimizerCase{"adafactor", "optimizer: {type: adafactor, weight_decay: 0.1}\n"},
+        OptimizerCase{"adamw_8bit", "optimizer: {type: adamw_8bit, lr: 0.01, min_8bit_size: 9}\n"},
+        OptimizerCase{"sophia", "optimizer: {type: sophia, lr: 0.01, hessian_interval: 3}\n"},
+        OptimizerCase{"schedule_free", kScheduleFree},
+        OptimizerCase{"unfused",
+                      "optimizer: {type: adam, lr: 0.01, weight_decay: 0.1, amsgrad: true, fused: "
+                      "false}\n"}),
     [](const auto& info) { return std::string(info.param.name); });
 
 TEST_P(SkippedUpdatesTest, ARunHasTheRecordAndTheWeightsOfTheCpu) {
@@ -124,13 +151,14 @@ TEST_P(SkippedUpdatesTest, ARunHasTheRecordAndTheWeightsOfTheCpu) {
               GetParam().tolerance);
 }
 
-TEST(StepReadbackTest, AResumedRunHasTheBitsOfAStraightOne) {
+TEST_P(SkippedUpdatesTest, AResumedRunHasTheBitsOfAStraightOne) {
   const TempFolder folder;
-  const Ran straight = run(*job_on(host_device(1), kRun), folder.path("straight"));
+  const std::string recipe = std::string(kMlp) + GetParam().text + kRest;
+  const Ran straight = run(*job_on(host_device(1), recipe), folder.path("straight"));
   for (const int64_t step : {3, 7}) {
-    run(*job_on(host_device(1), kRun), folder.path("parts"), step);
+    run(*job_on(host_device(1), recipe), folder.path("parts"), step);
   }
-  const Ran resumed = run(*job_on(host_device(1), kRun), folder.path("parts"));
+  const Ran resumed = run(*job_on(host_device(1), recipe), folder.path("parts"));
   std::vector<std::string> steps, wanted;
   for (const std::string& line : resumed.lines) {
     if (line.find("\"event\":") == line.npos) steps.push_back(line);
@@ -231,6 +259,15 @@ TEST(StepReadbackTest, AnErrorBehindAStepLeavesItsLine) {
   expect_same(failing_on(host_device(1), 5), failing_on(at::kCPU, 5));
 }
 
+/// What an optimizer counts on the host.
+std::vector<std::pair<std::string, HyperValue>> counts_of(const Job& job) {
+  std::vector<std::pair<std::string, HyperValue>> counts;
+  for (const OptimizerState::Group& group : job.optimizer->state().groups) {
+    counts.insert(counts.end(), group.hyper.begin(), group.hyper.end());
+  }
+  return counts;
+}
+
 /// Of parameters and optimizer.
 std::vector<at::Tensor> state_of(const Job& job) {
   std::vector<at::Tensor> state;
@@ -262,6 +299,7 @@ TEST_P(SkippedUpdatesTest, StepsAfterABadOneChangeNothing) {
   EXPECT_TRUE(std::isfinite(readback->read().loss));
   EXPECT_TRUE(std::isfinite(readback->read().grad_norm));
   const std::vector<at::Tensor> before = state_of(*job);
+  const auto counts_before = counts_of(*job);
   const GlobalBatch bad = job->train_loader->next();
   to_batch(bad.micro_batches[0]).inputs.fill_(std::numeric_limits<double>::quiet_NaN());
   step(3, bad);
@@ -275,6 +313,50 @@ TEST_P(SkippedUpdatesTest, StepsAfterABadOneChangeNothing) {
   const std::vector<at::Tensor> after = state_of(*job);
   ASSERT_EQ(after.size(), before.size());
   for (size_t i = 0; i < before.size(); ++i) EXPECT_TRUE(after[i].equal(before[i])) << i;
+  EXPECT_EQ(counts_of(*job), counts_before);
+}
+
+/// As `ctl` replaces it when an option changes.
+TEST_P(SkippedUpdatesTest, ARebuiltOptimizerSkipsUpdatesToo) {
+  const auto job = job_on(host_device(1), std::string(kMlp) + GetParam().text + kGlyphs +
+                                              "train: {until: 9 steps, batch: 4}\n");
+  auto readback = StepReadback::make(*job);
+  ASSERT_NE(readback, nullptr);
+  Stopwatch watch;
+  const auto step = [&](int64_t number, const GlobalBatch& batch) {
+    train_step(*job, batch, {.step = number, .readback = readback.get()}, watch);
+  };
+  step(1, job->train_loader->next());
+  EXPECT_TRUE(std::isfinite(readback->read().loss));
+  rebuild_optimizer(*job);
+  const std::vector<at::Tensor> before = state_of(*job);
+  const GlobalBatch bad = job->train_loader->next();
+  to_batch(bad.micro_batches[0]).inputs.fill_(std::numeric_limits<double>::quiet_NaN());
+  step(2, bad);
+  const std::vector<at::Tensor> after = state_of(*job);
+  ASSERT_EQ(after.size(), before.size());
+  for (size_t i = 0; i < before.size(); ++i) EXPECT_TRUE(after[i].equal(before[i])) << i;
+  readback.reset();
+}
+
+/// As a CUDA graph could record it.
+TEST_P(SkippedUpdatesTest, AnUpdateReadsNothingOfTheDevice) {
+  const auto job = job_on(host_device(1), std::string(kMlp) + GetParam().text + kGlyphs +
+                                              "train: {until: 9 steps, batch: 4}\n");
+  const auto readback = StepReadback::make(*job);
+  ASSERT_NE(readback, nullptr);
+  const at::Tensor weight = job->parameters[0].local.detach();
+  for (const bool is_recorded : {false, true}) {
+    for (const Parameter& item : job->parameters) {
+      item.local.mutable_grad() = at::ones_like(item.local).mul_(0.1);
+    }
+    const at::Tensor before = weight.clone();
+    std::optional<RecordingScope> recording;
+    if (is_recorded) recording.emplace();
+    EXPECT_NO_THROW(job->optimizers.front().optimizer->step());
+    recording.reset();
+    EXPECT_FALSE(weight.equal(before));
+  }
 }
 
 TEST(StepReadbackTest, OtherJobsReadTheNumbersInTheStep) {
@@ -293,8 +375,8 @@ TEST(StepReadbackTest, OtherJobsReadTheNumbersInTheStep) {
   EXPECT_FALSE(
       reads_later(host_device(1), mlp, adam + "{reduction: canonical}\n", ", micro_batch: 2"));
   EXPECT_TRUE(reads_later(host_device(1), mlp, "optimizer: {type: sgd, lr: 0.1}\n"));
-  EXPECT_FALSE(reads_later(host_device(1), mlp, "optimizer: {type: lion}\n"));
-  EXPECT_FALSE(reads_later(host_device(1), mlp, "optimizer: {type: adamw, fused: false}\n"));
+  EXPECT_TRUE(reads_later(host_device(1), mlp, "optimizer: {type: adamw, fused: false}\n"));
+  EXPECT_FALSE(reads_later(host_device(1), mlp, "optimizer: {type: galore_adamw}\n"));
   EXPECT_FALSE(
       reads_later(host_device(1),
                   "model: {type: dcgan_generator, features: 4, latent: 8}\n"

@@ -1,5 +1,10 @@
 // What every optimizer promises beyond its rule: state in and out, gradients, layouts.
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
+
+#include <limits>
+#include <set>
 
 #include "core/api/optimizer.h"
 #include "tests/unit/build_component.h"
@@ -18,7 +23,8 @@ std::vector<std::string> all_optimizers() {
 void take_gradients(const std::vector<Parameter>& parameters, int64_t step) {
   for (size_t i = 0; i < parameters.size(); ++i) {
     const at::Tensor& p = parameters[i].local;
-    p.mutable_grad() = golden_fill(p.sizes().vec(), 100 * step + static_cast<int64_t>(i));
+    p.mutable_grad() =
+        golden_fill(p.sizes().vec(), 100 * step + static_cast<int64_t>(i)).to(p.scalar_type());
   }
 }
 
@@ -61,16 +67,85 @@ TEST(OptimizerTest, ALoadedStateContinuesToTheLastBit) {
   }
 }
 
-/// Of one kernel, which takes tensors of one type.
-TEST(OptimizerTest, SgdSkipsUpdatesOfParametersOfOneType) {
-  const auto can_skip = [](const std::vector<Parameter>& parameters) {
-    const auto optimizer = build<Optimizer>("sgd", {parameters});
-    return dynamic_cast<SkipsUpdates&>(*optimizer).can_skip();
+/// Copies of parameters and state.
+std::vector<at::Tensor> tensors_of(const Optimizer& optimizer,
+                                   const std::vector<Parameter>& parameters) {
+  std::vector<at::Tensor> out;
+  for (const Parameter& item : parameters) out.push_back(item.local.detach().clone());
+  for (const OptimizerState::Group& group : optimizer.state().groups) {
+    for (const OptimizerState::ParameterState& of : group.parameters) {
+      for (const Parameter& slot : of.slots) out.push_back(slot.local.clone());
+    }
+  }
+  return out;
+}
+
+void expect_equal(const std::vector<at::Tensor>& found, const std::vector<at::Tensor>& wanted,
+                  const std::string& what) {
+  ASSERT_EQ(found.size(), wanted.size()) << what;
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    EXPECT_TRUE(found[i].equal(wanted[i])) << what << " " << i;
+  }
+}
+
+/// Of every optimizer that can skip updates, and of parameters of one type or two. The kernels of
+/// `sgd` that read the flag round otherwise.
+TEST(OptimizerTest, AFlagSkipsUpdates) {
+  for (const std::string& type : all_optimizers()) {
+    const std::string recipe = "{type: " + type + (type == "sgd" ? ", momentum: 0.9}" : "}");
+    for (const bool is_mixed : {false, true}) {
+      std::vector<Parameter> parameters = golden_parameters(), plain = golden_parameters();
+      const std::set<std::string> of_one_type = {"adagrad", "adam", "adamw", "muon"};
+      if (is_mixed && of_one_type.contains(type)) continue;
+      for (std::vector<Parameter>* list : {&parameters, &plain}) {
+        at::Tensor& last = list->back().local;
+        if (is_mixed) last = last.detach().to(at::kBFloat16).requires_grad_();
+      }
+      const auto optimizer = build<Optimizer>(recipe, {parameters});
+      const auto without = build<Optimizer>(recipe, {plain});
+      auto& skips = dynamic_cast<SkipsUpdates&>(*optimizer);
+      EXPECT_EQ(skips.can_skip(), type != "galore_adamw") << type;
+      if (!skips.can_skip()) continue;
+      const at::Tensor found_inf = at::zeros({});
+      skips.set_found_inf(found_inf);
+      train(*optimizer, parameters, 0, 2);
+      train(*without, plain, 0, 2);
+      if (type != "sgd" || is_mixed) {
+        expect_equal(tensors_of(*optimizer, parameters), tensors_of(*without, plain), type);
+      }
+      const std::vector<at::Tensor> before = tensors_of(*optimizer, parameters);
+      found_inf.fill_(1);
+      take_gradients(parameters, 3);
+      parameters[1].local.mutable_grad().fill_(std::numeric_limits<double>::infinity());
+      parameters[3].local.mutable_grad().fill_(std::numeric_limits<double>::quiet_NaN());
+      optimizer->step();
+      expect_equal(tensors_of(*optimizer, parameters), before, type + " skips");
+    }
+  }
+}
+
+/// More elements than are copied together, to undo their update.
+TEST(OptimizerTest, AFlagSkipsUpdatesOfLargeParameters) {
+  const auto large = [] {
+    std::vector<Parameter> parameters;
+    for (const char* const name : {"a", "b"}) {
+      parameters.push_back({name, at::ones({(1 << 23) + 1}).requires_grad_()});
+      parameters.back().local.mutable_grad() = at::ones({(1 << 23) + 1});
+    }
+    return parameters;
   };
-  std::vector<Parameter> parameters = golden_parameters();
-  EXPECT_TRUE(can_skip(parameters));
-  parameters.back().local = parameters.back().local.detach().to(at::kBFloat16);
-  EXPECT_FALSE(can_skip(parameters));
+  const std::vector<Parameter> parameters = large(), plain = large();
+  const auto optimizer = build<Optimizer>("lion", {parameters});
+  const auto without = build<Optimizer>("lion", {plain});
+  auto& skips = dynamic_cast<SkipsUpdates&>(*optimizer);
+  skips.set_found_inf(at::zeros({}));
+  optimizer->step();
+  without->step();
+  const std::vector<at::Tensor> before = tensors_of(*optimizer, parameters);
+  expect_equal(before, tensors_of(*without, plain), "updated");
+  skips.set_found_inf(at::ones({}));
+  optimizer->step();
+  expect_equal(tensors_of(*optimizer, parameters), before, "skipped");
 }
 
 TEST(OptimizerTest, LoadedTensorsAreCopies) {
