@@ -65,7 +65,7 @@ class Generation {
   void start_prompts(SequenceBatch& batch, size_t room) {
     const std::vector<int64_t>& prompt = prompts_[next_prompt_];
     if (new_tokens_of(prompt) == 0) return done_(next_prompt_++, {});
-    if (const size_t count = distinct_prompts(batch, room); count > 1) {
+    if (const size_t count = distinct_prompts(room); count > 1) {
       return start_distinct(batch, count);
     }
     const size_t first = rows_.size();
@@ -79,10 +79,10 @@ class Generation {
     advance_from(batch, first, [&](size_t) { return logits; });
   }
 
-  /// The number of next prompts, at most `room`, of which none equals its neighbour, if the batch
-  /// computes such ones together; else 0.
-  size_t distinct_prompts(const SequenceBatch& batch, size_t room) const {
-    if (sources_ || !batch.adds_together()) return 0;
+  /// The number of next prompts, at most `room`, of which none equals its neighbour. Those of
+  /// sources are started one by one: 0.
+  size_t distinct_prompts(size_t room) const {
+    if (sources_) return 0;
     const size_t end = std::min(prompts_.size(), next_prompt_ + room);
     size_t i = next_prompt_;
     while (i < end && new_tokens_of(prompts_[i]) > 0 &&
@@ -308,7 +308,6 @@ void generate_tokens(LanguageModel& model, const std::vector<std::vector<int64_t
   const SequenceBatchOptions options{.rows = together * beams,
                                      .capacity = capacity_of(prompts, request),
                                      .prefill_chunk = request.prefill_chunk,
-                                     .prefill_together = request.prefill_together,
                                      .cache_dtype = request.cache_dtype,
                                      .window = request.window,
                                      .staged = request.staged};

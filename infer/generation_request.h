@@ -21,7 +21,6 @@ struct GenerationRequest {
   int64_t window = 0;      ///< context length of a model that declares none; 0: unlimited
   int64_t batch_size = 8;  ///< sequences continued at once; beams of one prompt count as one
   int64_t prefill_chunk = 512;
-  bool prefill_together = false;               ///< see SequenceBatchOptions
   std::optional<CacheDtype> cache_dtype = {};  ///< of keys and values; none: as computed
   /// Called at the end with the bytes that are allocated for keys and values; null: never.
   std::function<void(int64_t bytes)> on_cache = {};

@@ -63,7 +63,7 @@ at::Tensor SequenceBatch::add_all(std::vector<std::vector<int64_t>> sequences) {
   }
   std::vector<at::Tensor> logits;
   while (row < size()) {
-    const size_t count = adds_together() ? count_together(row) : 1;
+    const size_t count = shares_cache_ ? count_together(row) : 1;
     logits.push_back(count > 1 ? rows_logits(row, count) : row_logits(row).unsqueeze(0));
     row += count;
   }

@@ -18,9 +18,6 @@ struct SequenceBatchOptions {
   int64_t rows = 1;             ///< largest number of sequences
   int64_t capacity = 0;         ///< tokens per row that the cache is allocated for; 0: as needed
   int64_t prefill_chunk = 512;  ///< tokens of prompts per forward pass
-  /// Prompts may share a forward pass, whose costs are those of reading the weights: of weights
-  /// that are streamed. On a GPU they always may.
-  bool prefill_together = false;
   std::optional<CacheDtype> cache_dtype = {};  ///< of keys and values; none: as computed
   int64_t window = 0;         ///< context length of a model that declares none; 0: unlimited
   StagedForward staged = {};  ///< of a model in pipeline stages; null: the whole model is here
@@ -38,12 +35,9 @@ class SequenceBatch {
   /// Adds a sequence of one token or more as the last row. Returns the logits of its next token,
   /// float32 [vocab].
   at::Tensor add(std::vector<int64_t> tokens);
-  /// add() of each; returns the logits [sequences, vocab]. With adds_together() they share forward
-  /// passes, padded at the end, where that at most doubles their tokens.
+  /// add() of each; returns the logits [sequences, vocab]. They share forward passes, padded at the
+  /// end, where that at most doubles their tokens: a pass reads the weights once.
   at::Tensor add_all(std::vector<std::vector<int64_t>> sequences);
-  bool adds_together() const {
-    return shares_cache_ && (options_.prefill_together || !device_.is_cpu());
-  }
   /// Adds `count` copies of the last row, whose logits are those of add().
   void add_copies(size_t count);
   /// Adds a token to each sequence. Returns the logits of the next ones, float32 [size, vocab].

@@ -304,6 +304,10 @@ DeferredInit::~DeferredInit() {
   made.clear();
 }
 
+bool DeferredInit::is_active() {
+  return c10::impl::tls_is_dispatch_key_included(kDeferredKey);
+}
+
 void DeferredInit::materialize_except(const std::vector<at::Tensor>& kept) const {
   std::map<const c10::StorageImpl*, size_t> users;
   std::set<const c10::TensorImpl*> seen;

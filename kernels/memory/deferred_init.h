@@ -21,6 +21,7 @@ class DeferredInit {
  public:
   DeferredInit();
   ~DeferredInit();
+  static bool is_active();
   DeferredInit(const DeferredInit&) = delete;
   DeferredInit& operator=(const DeferredInit&) = delete;
 

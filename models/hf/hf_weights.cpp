@@ -29,6 +29,7 @@
 #include "kernels/transpose.h"
 #include "models/hf/map_hf_weights.h"
 #include "models/layers/module_state.h"
+#include "models/quantized/frozen_weight.h"
 
 namespace accel {
 namespace {
@@ -385,14 +386,17 @@ void fill(const at::Tensor& weight, int64_t first, const PlacedWeight& from,
 thread_local bool maps_weights = false;
 thread_local std::optional<at::ScalarType> mapped_dtype;
 
-/// Lets the weight share the file's bytes where they have its type and layout.
-bool adopt(const at::Tensor& weight, const PlacedWeight& from) {
+/// Lets the weight share the file's bytes where they have its type and layout. Scales of quantized
+/// weights have one type.
+bool adopt(const Parameter& into, const PlacedWeight& from) {
+  const at::Tensor& weight = into.local;
   const Array& array = from.array;
   const bool aligned = reinterpret_cast<uintptr_t>(array.data()) % size_of(array.type()) == 0;
   const bool plain =
       weight.is_contiguous() && !weight.is_view() && weight.storage().use_count() == 1;
   const at::ScalarType own = weight.scalar_type();
-  const at::ScalarType type = at::isFloatingType(own) ? mapped_dtype.value_or(own) : own;
+  const bool is_converted = at::isFloatingType(own) && !is_scale_name(into.name);
+  const at::ScalarType type = is_converted ? mapped_dtype.value_or(own) : own;
   if (from.transposed || !aligned || !plain || type_of(type) != array.type()) return false;
   const at::NoGradGuard no_grad;
   weight.set_data(at::from_blob(
@@ -429,7 +433,7 @@ std::vector<std::string> load_weights(const std::vector<Parameter>& into, const 
   int64_t filled = 0;
   for (const PlacedWeight& placed : plan.placed) {
     shown.progress(filled++, static_cast<int64_t>(plan.placed.size()));
-    if (MapHfWeights::is_active() && adopt(into[placed.wanted].local, placed)) continue;
+    if (MapHfWeights::is_active() && adopt(into[placed.wanted], placed)) continue;
     write_rows(into[placed.wanted].local, [source, placed](const at::Tensor& to, int64_t first) {
       fill(to, first, placed, *source);
     });

@@ -61,14 +61,22 @@ std::map<uintptr_t, Mapping> file_mappings() {
   return out;
 }
 
-const Mapping& mapping_of(const std::map<uintptr_t, Mapping>& mappings,
-                          std::span<const std::byte> bytes) {
+/// The mapping that the bytes are in; null: there is none.
+const Mapping* find_mapping(const std::map<uintptr_t, Mapping>& mappings,
+                            std::span<const std::byte> bytes) {
   const uintptr_t begin = address_of(bytes.data());
   const auto after = mappings.upper_bound(begin);
   if (after == mappings.begin() || begin + bytes.size() > std::prev(after)->second.end) {
-    throw std::invalid_argument("the bytes belong to no mapped file");
+    return nullptr;
   }
-  return std::prev(after)->second;
+  return &std::prev(after)->second;
+}
+
+const Mapping& mapping_of(const std::map<uintptr_t, Mapping>& mappings,
+                          std::span<const std::byte> bytes) {
+  const Mapping* const found = find_mapping(mappings, bytes);
+  if (!found) throw std::invalid_argument("the bytes belong to no mapped file");
+  return *found;
 }
 
 std::shared_ptr<const WeightFile> opened(const std::string& path) {
@@ -146,6 +154,20 @@ void MappedRange::drop() const {
   if (pages.empty()) return;
   advise(pages, MADV_DONTNEED);
   file->evict(offset + (pages.data() - bytes.data()), static_cast<int64_t>(pages.size()));
+}
+
+std::vector<bool> are_mapped(const std::vector<std::span<const std::byte>>& bytes) {
+  const std::map<uintptr_t, Mapping> mappings = file_mappings();
+  std::map<std::string, bool> opens;
+  std::vector<bool> out;
+  for (const auto& item : bytes) {
+    const Mapping* const mapping = find_mapping(mappings, item);
+    if (mapping && !opens.contains(mapping->path)) {
+      opens[mapping->path] = static_cast<bool>(open_fd(mapping->path, O_RDONLY));
+    }
+    out.push_back(item.empty() || (mapping && opens[mapping->path]));
+  }
+  return out;
 }
 
 std::vector<MappedRange> mapped_ranges(std::vector<std::span<const std::byte>> bytes) {

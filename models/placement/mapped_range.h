@@ -35,6 +35,9 @@ struct MappedRange {
 /// opened.
 std::vector<MappedRange> mapped_ranges(std::vector<std::span<const std::byte>> bytes);
 
+/// Whether each of the bytes is in a mapped file that can be opened.
+std::vector<bool> are_mapped(const std::vector<std::span<const std::byte>>& bytes);
+
 /// How weights are read: pieces of so many bytes, on so many threads.
 inline constexpr size_t kReadPiece = size_t{4} << 20;
 inline constexpr size_t kReaders = 4;

@@ -37,9 +37,22 @@ class TreeBuilder {
       tree.buffers.push_back(tensor_of(item.key(), item.value(), name));
     }
     for (const auto& child : module.named_children()) {
-      tree.children.emplace_back(child.key(), visit(*child.value(), full_name(name, child.key())));
+      ModuleTree part = visit(*child.value(), full_name(name, child.key()));
+      if (ModuleTree::Tensor* const weight = parameter_named(tree, child.key())) {
+        for (const ModuleTree::Tensor& scales : part.parameters) weight->bytes += scales.bytes;
+        continue;
+      }
+      tree.children.emplace_back(child.key(), std::move(part));
     }
     return tree;
+  }
+
+  /// The quantized weight whose scales a module of this name has; null: there is none.
+  static ModuleTree::Tensor* parameter_named(ModuleTree& tree, const std::string& name) {
+    const auto found =
+        std::find_if(tree.parameters.begin(), tree.parameters.end(),
+                     [&](const ModuleTree::Tensor& item) { return item.name == name; });
+    return found == tree.parameters.end() ? nullptr : &*found;
   }
 
   ModuleTree::Tensor tensor_of(const std::string& own, const at::Tensor& tensor,

@@ -13,6 +13,8 @@ namespace {
 
 constexpr auto kPieceBytes = static_cast<int64_t>(kReadPiece);
 constexpr int64_t kElementAlignment = 64;
+/// Of a weight: F32 [16] and [256], and a state in JSON.
+constexpr int64_t kTableBytes = 2048;
 
 int64_t rounded_up(int64_t bytes, int64_t to) {
   return (bytes + to - 1) / to * to;
@@ -24,6 +26,12 @@ int64_t converted_bytes(const at::Tensor& tensor) {
 }
 
 }  // namespace
+
+int64_t table_bytes_between(const std::vector<Parameter>& weights) {
+  return kTableBytes * std::count_if(weights.begin(), weights.end(), [](const Parameter& item) {
+           return item.name.ends_with(".weight.absmax");
+         });
+}
 
 void set_memory(const at::Tensor& tensor, void* memory) {
   tensor.storage().unsafeGetStorageImpl()->set_data_ptr_noswap(

@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "core/api/parameter.h"
 #include "models/placement/mapped_range.h"
 
 namespace accel {
@@ -23,6 +24,10 @@ struct StreamedUnit {
   /// Bytes in memory, in blocks of the file.
   int64_t bytes() const;
 };
+
+/// At most the bytes that folders have between these weights and that are read with them: tables
+/// and states of quantized weights.
+int64_t table_bytes_between(const std::vector<Parameter>& weights);
 
 /// Lets a tensor that owns no memory have its elements at `memory`.
 void set_memory(const at::Tensor& tensor, void* memory);

@@ -69,4 +69,13 @@ void FrozenWeight::register_scales(torch::nn::Module& layer) const {
   add("shape", at::tensor({quantized->rows, quantized->columns}, at::kLong));
 }
 
+bool is_state_name(std::string_view name) {
+  return name.ends_with(".weight.shape") || name.ends_with(".weight.nested_offset");
+}
+
+bool is_scale_name(std::string_view name) {
+  return is_state_name(name) || name.ends_with(".weight.absmax") ||
+         name.ends_with(".weight.nested_absmax");
+}
+
 }  // namespace accel

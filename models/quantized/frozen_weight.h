@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -38,5 +39,10 @@ class FrozenWeight {
   std::variant<QuantizedWeight, at::Tensor> weight_;
   std::optional<at::ScalarType> compute_type_;
 };
+
+/// Whether a parameter of this name is registered by register_scales().
+bool is_scale_name(std::string_view name);
+/// Whether it has values that folders store in JSON: "weight.shape" and "weight.nested_offset".
+bool is_state_name(std::string_view name);
 
 }  // namespace accel

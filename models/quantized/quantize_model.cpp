@@ -182,7 +182,7 @@ void check_tied_head(Model& model, const QuantizationOptions& options, const Nod
 std::unique_ptr<Model> build_quantized(const QuantizationOptions& options,
                                        const QuantizedSource& source) {
   std::optional<DeferredInit> deferred;
-  if (!has_shapes_only()) deferred.emplace();
+  if (!has_shapes_only() && !DeferredInit::is_active()) deferred.emplace();
   std::unique_ptr<Model> model = source.build();
   if (source.is_quantized) {
     load_quantized_layers(*model, options, source);

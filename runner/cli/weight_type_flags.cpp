@@ -65,7 +65,8 @@ WeightTypes weight_types(const WeightTypeFlags& flags, const PlacementFlags& pla
     throw Error(ExitCode::kRecipe,
                 "'--quantization' quantizes weights in memory, and '--device-map' and "
                 "'--max-memory' place those of the model's files",
-                "leave one of them out");
+                "leave one of them out, or quantize the folder with transformers and bitsandbytes "
+                "first: from_pretrained() with a 'quantization_config', then save_pretrained()");
   }
   if (out.dtype && !placement.offload.empty()) {
     throw Error(ExitCode::kRecipe,

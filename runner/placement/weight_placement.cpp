@@ -17,6 +17,8 @@
 #include "models/placement/model_tree.h"
 #include "models/placement/module_sizes.h"
 #include "models/placement/offload_folder.h"
+#include "models/placement/streamed_unit.h"
+#include "runner/placement/mapped_weights.h"
 #include "runner/plan/number_text.h"
 
 namespace accel {
@@ -135,26 +137,6 @@ void print_table(const Placed& placed, const ModuleSizes& sizes, const std::stri
   }
 }
 
-std::span<const std::byte> bytes_of(const at::Tensor& tensor) {
-  return {static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()};
-}
-
-std::vector<MappedRange> ranges_of(const std::vector<Parameter>& weights) {
-  std::vector<std::span<const std::byte>> bytes;
-  for (const Parameter& item : weights) {
-    try {
-      mapped_ranges({bytes_of(item.local)});
-    } catch (const std::invalid_argument&) {
-      throw Error(
-          ExitCode::kRecipe,
-          text("'{}' cannot stay on the disk: its file has another type or layout", item.name),
-          "give '--offload DIR', a folder for such weights, or raise 'cpu' in '--max-memory'");
-    }
-    bytes.push_back(bytes_of(item.local));
-  }
-  return mapped_ranges(std::move(bytes));
-}
-
 /// The weights outside of the device that computes of a block, or with null of the head.
 struct OffloadedUnit {
   Block* block = nullptr;
@@ -189,11 +171,11 @@ struct OffloadedWeights {
     for (Parameter& item : accel::on_disk(rest, map)) out.push_back(std::move(item));
     return out;
   }
-  /// Of the weights that `part` selects of a unit.
+  /// Of what `part` counts of a unit's weights.
   template <class Part>
   int64_t largest(const Part& part) const {
     int64_t bytes = 0;
-    for (const OffloadedUnit& unit : units) bytes = std::max(bytes, bytes_of(part(unit.weights)));
+    for (const OffloadedUnit& unit : units) bytes = std::max(bytes, part(unit.weights));
     return bytes;
   }
 };
@@ -276,13 +258,16 @@ int64_t room_for(int64_t largest, const char* device, const Placed& placed,
 
 int64_t room_for_disk(const OffloadedWeights& offloaded, const Placed& placed,
                       const PlacementRequest& request) {
-  const auto part = [&](const auto& weights) { return on_disk(weights, placed.map); };
+  const auto part = [&](const std::vector<Parameter>& weights) {
+    const std::vector<Parameter> read = on_disk(weights, placed.map);
+    return bytes_of(read) + table_bytes_between(read);
+  };
   return room_for(offloaded.largest(part), kCpuDevice, placed, request);
 }
 
 int64_t room_on_gpu(const OffloadedWeights& offloaded, const Placed& placed,
                     const PlacementRequest& request) {
-  const auto all = [](const auto& weights) { return weights; };
+  const auto all = [](const std::vector<Parameter>& weights) { return bytes_of(weights); };
   return room_for(offloaded.largest(all), kGpuDevice, placed, request);
 }
 
@@ -314,6 +299,20 @@ int64_t largest_unit(const PlacedModel& model, Model& of) {
   return largest;
 }
 
+/// Leaves vectors in memory that no file has as the model needs them.
+void keep_vectors(const std::vector<Parameter>& weights, Placed& placed, std::ostream& to) {
+  int64_t kept = 0;
+  for (const Parameter& item : unmapped_vectors(on_disk(weights, placed.map))) {
+    placed.map.devices[item.name] = kCpuDevice;
+    kept += static_cast<int64_t>(item.local.nbytes());
+  }
+  if (kept == 0) return;
+  placed.bytes[kCpuDevice] += kept;
+  if ((placed.bytes[kDiskDevice] -= kept) == 0) placed.bytes.erase(kDiskDevice);
+  to << text("kept in memory: {} of vectors that the files have in another type or form\n",
+             bytes_text(kept));
+}
+
 /// Prints the table to `to`.
 Placed placed_model_of(Model& model, const std::vector<Parameter>& weights,
                        const PlacementRequest& request, std::ostream& to) {
@@ -327,6 +326,7 @@ Placed placed_model_of(Model& model, const std::vector<Parameter>& weights,
                       : placed_by(given, sizes, weights);
   if (request.names_gpu()) placed.computing = kGpuDevice;
   print_table(placed, sizes, request.kind, to);
+  if (request.offload.empty()) keep_vectors(weights, placed, to);
   check_limits(placed, request);
   return placed;
 }
@@ -390,7 +390,7 @@ WeightStreams streams_of(const OffloadedWeights& offloaded, const Placed& placed
   std::vector<MappedRange> all;
   for (const OffloadedUnit& unit : offloaded.units) {
     DeviceUnit copied = {unit.block, {}};
-    StreamedUnit read = {unit.block, ranges_of(on_disk(unit.weights, placed.map)), {}};
+    StreamedUnit read = {unit.block, file_ranges(on_disk(unit.weights, placed.map)), {}};
     for (const Parameter& item : unit.weights) {
       // A tensor of its own where the parameter will be on the GPU.
       const at::Tensor values = device.is_cpu() ? item.local : item.local.detach();
@@ -408,7 +408,7 @@ WeightStreams streams_of(const OffloadedWeights& offloaded, const Placed& placed
   if (!disk_units.empty()) {
     out.disk_rate = sequential_rate(all, kRateBytes);
     out.disk = std::make_unique<WeightStream>(
-        std::move(disk_units), ranges_of(on_disk(offloaded.rest, placed.map)),
+        std::move(disk_units), file_ranges(on_disk(offloaded.rest, placed.map)),
         room_for_disk(offloaded, placed, request),
         device.is_cpu() ? WeightStream::User::kBlocks : WeightStream::User::kCaller);
   }

@@ -249,7 +249,8 @@ def check_types(scratch, report):
     refused("no type", ["--quantization", "none"], "'--quantization' has no type", "write 'nf4', or leave it out")
     refused("quantized weights on the disk", ["--quantization", "nf4", "--max-memory", "cpu=1GiB"],
             "'--quantization' quantizes weights in memory, and '--device-map' and '--max-memory' place those of the model's files",
-            "leave one of them out")
+            "leave one of them out, or quantize the folder with transformers and bitsandbytes first: from_pretrained() with a "
+            "'quantization_config', then save_pretrained()")
     refused("converted weights of a folder", ["--dtype", "bf16", "--max-memory", "cpu=1KiB", "--offload", "more"],
             "'--dtype' converts weights in memory, and '--offload' reads them from a folder", "leave one of them out")
     refused("ranks", ["--dtype", "bf16", "--mesh"], "'--dtype' and '--quantization' convert the model of one process",

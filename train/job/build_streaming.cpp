@@ -6,16 +6,21 @@
 #include <array>
 #include <cstdio>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <utility>
 #include <vector>
 
 #include "core/base/text.h"
 #include "kernels/memory/deferred_init.h"
+#include "models/hf/hf_config.h"
 #include "models/layers/activation_checkpoint.h"
 #include "models/layers/module_state.h"
 #include "models/placement/frozen_stream.h"
+#include "models/placement/streamed_unit.h"
 #include "models/placement/weight_file.h"
+#include "models/quantized/frozen_weight.h"
+#include "models/quantized/quantization_options.h"
 
 namespace accel {
 namespace {
@@ -48,6 +53,12 @@ const char* option_against_streaming(const RecipeOptions& recipe, const MeshSize
   return sizes.context > 1 ? "cp" : nullptr;
 }
 
+/// Whether the folder's weights are quantized already.
+bool is_quantized_folder(const std::string& folder) {
+  HfConfig config(folder);
+  return quantization_in(config).is_on();
+}
+
 /// Throws for models without frozen weights in a folder.
 void check_frozen_model(const RecipeOptions& recipe, const Node& resolved) {
   const Node& model = recipe.model.resolved;
@@ -57,15 +68,19 @@ void check_frozen_model(const RecipeOptions& recipe, const Node& resolved) {
         resolved, "'max_memory' streams frozen weights, and the model has no LoRA adapter",
         "add 'model.lora: {rank: 8}', or use 'accelerator.fsdp: {stage: 3, offload: disk}'");
   }
-  if (option_text(model, "weights", nullptr).empty()) {
+  const std::string folder = option_text(model, "weights", nullptr);
+  if (folder.empty()) {
     refuse_limit(resolved,
                  "'max_memory' streams weights from a folder, and 'model.weights' names none",
                  "name a Hugging Face folder");
   }
   const std::string bits = option_text(model, "quantization", "type");
-  if (!bits.empty() && bits != "none") {
-    refuse_limit(resolved, "'max_memory' does not support quantized weights",
-                 "leave 'quantization' or 'max_memory' out");
+  if (!bits.empty() && bits != "none" && !is_quantized_folder(folder)) {
+    refuse_limit(resolved,
+                 "'max_memory' streams weights as 'model.weights' has them, and 'quantization' "
+                 "would quantize them in memory",
+                 "quantize the folder with transformers and bitsandbytes first: from_pretrained() "
+                 "with a 'quantization_config', then save_pretrained()");
   }
   const std::string init = option_text(model, "lora", "init");
   if (init == "pissa" || init == "olora") {
@@ -106,6 +121,11 @@ std::optional<MappedRange> range_of(const Job& job, const Parameter& item) {
                "save the weights as model.safetensors, with save_pretrained()");
 }
 
+/// Whether it is codes in 4 bits or scales, which are flat.
+bool is_quantized(const Parameter& item) {
+  return item.local.scalar_type() == at::kByte || is_scale_name(item.name);
+}
+
 void copy_to_memory(const at::Tensor& tensor) {
   tensor.set_data(tensor.detach().clone());
 }
@@ -123,7 +143,7 @@ std::optional<StreamedUnit> unit_of(const Job& job, const BlockParameters& block
     if (is_deferred(item.local)) continue;
     const std::optional<MappedRange> range = range_of(job, item);
     if (!range) continue;
-    if (!unit.converted.empty() && item.local.dim() < 2) {
+    if (!unit.converted.empty() && item.local.dim() < 2 && !is_quantized(item)) {
       copy_to_memory(item.local);
       continue;
     }
@@ -150,9 +170,21 @@ int64_t limit_of(const Job& job) {
   return job.recipe.accelerator.max_memory->bytes;
 }
 
-/// Bytes with the rest of their first and last block of the file.
-int64_t slot_bytes_of(int64_t bytes) {
-  return (bytes / WeightFile::kBlock + 2) * WeightFile::kBlock;
+/// The bytes of a block's weights with the rest of their first and last block of the file: folders
+/// have the weights of each type together.
+int64_t slot_bytes_of(const std::vector<Parameter>& weights) {
+  const int64_t bytes = bytes_of(weights) + table_bytes_between(weights);
+  std::set<at::ScalarType> types;
+  for (const Parameter& item : weights) types.insert(item.local.scalar_type());
+  const auto ranges = static_cast<int64_t>(types.size());
+  return (bytes / WeightFile::kBlock + 2 * ranges) * WeightFile::kBlock;
+}
+
+/// The frozen weights of a block that are in the folder's files as tensors.
+std::vector<Parameter> streamed_of(const BlockParameters& block) {
+  std::vector<Parameter> out = frozen_of(block.parameters);
+  std::erase_if(out, [](const Parameter& item) { return is_state_name(item.name); });
+  return out;
 }
 
 }  // namespace
@@ -185,11 +217,11 @@ FrozenMemory frozen_memory(const Job& job) {
   if (!keeps_frozen_in_folder(job.recipe)) return out;
   int64_t largest = 0;
   for (const BlockParameters& block : blocks_of(*job.model)) {
-    const int64_t bytes = bytes_of(frozen_of(block.parameters));
-    if (bytes == 0) continue;
+    const std::vector<Parameter> weights = streamed_of(block);
+    if (weights.empty()) continue;
     ++out.blocks;
-    out.block_bytes += bytes;
-    largest = std::max(largest, slot_bytes_of(bytes));
+    out.block_bytes += bytes_of(weights);
+    largest = std::max(largest, slot_bytes_of(weights));
   }
   const std::vector<Parameter> frozen = frozen_of(parameters_of(*job.model));
   for (const Parameter& item : frozen) out.elements += item.numel();

@@ -35,7 +35,7 @@ struct FrozenMemory {
   int64_t elements = 0;
   int64_t blocks = 0;       ///< of the model
   int64_t block_bytes = 0;  ///< of frozen weights of all blocks
-  int64_t other_bytes = 0;  ///< outside of blocks
+  int64_t other_bytes = 0;  ///< outside of blocks, and shapes and offsets of quantized weights
   int64_t slots = 0;        ///< blocks in memory
   int64_t resident_bytes = 0;
 

@@ -188,7 +188,6 @@ ExitCode generate_verb(const GenerateArguments& arguments) {
   print_generation_config(config, arguments.generation, writer.config_file);
   GenerationRequest request = request_of(arguments, std::move(config), *writer.texts);
   const auto placed = PlacedWeights::place(*writer.model, placement, device);
-  request.prefill_together = placed != nullptr;
   OrderedOutput output(prompts, writer.texts->continues_prompts(), arguments.json);
   writer.texts->generate(prompts, std::move(request), output.receiver());
   if (placed) placed->report();

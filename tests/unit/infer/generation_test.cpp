@@ -157,11 +157,9 @@ TEST_P(DecodingTest, ContinuesABatchAsEachPromptAlone) {
       alone.push_back(generate_tokens(language(*model), prompts[i], request));
     }
     request.first_stream = 0;
-    for (const auto& [rows, chunk, together] :
-         {std::tuple(3, 5, false), {3, 5, true}, {4, 12, true}, {6, 512, true}}) {
+    for (const auto& [rows, chunk] : {std::pair(3, 5), {4, 12}, {6, 512}}) {
       request.batch_size = rows;
       request.prefill_chunk = chunk;
-      request.prefill_together = together;
       size_t count = 0;
       generate_tokens(language(*model), prompts, request, [&](size_t i, GeneratedTokens made) {
         EXPECT_EQ(made.tokens, alone[i].tokens) << i << " of " << rows << ", " << chunk;
@@ -170,7 +168,6 @@ TEST_P(DecodingTest, ContinuesABatchAsEachPromptAlone) {
       });
       EXPECT_EQ(count, prompts.size());
     }
-    request.prefill_together = false;
   }
 }
 
@@ -190,10 +187,8 @@ TEST_P(DecodingTest, ContinuesEqualPromptsEachByItsStream) {
     alone.push_back(generate_tokens(language(*model), prompts[i], request));
   }
   request.streams = streams;
-  for (const auto& [rows, together] :
-       {std::pair(2, false), {6, false}, {2, true}, {3, true}, {6, true}}) {
+  for (const int64_t rows : {2, 3, 6}) {
     request.batch_size = rows;
-    request.prefill_together = together;
     generate_tokens(language(*model), prompts, request, [&](size_t i, GeneratedTokens made) {
       EXPECT_EQ(made.tokens, alone[i].tokens) << i;
       EXPECT_EQ(made.end_token, alone[i].end_token) << i;
@@ -434,11 +429,11 @@ class PassProbe final : public LanguageModel, public CachedDecoder {
 };
 
 TEST(GenerationTest, PromptsShareAPassWhosePaddingAtMostDoublesTheirTokens) {
-  const auto passes = [](bool together, int64_t chunk) {
+  const auto passes = [](int64_t batch, int64_t chunk) {
     PassProbe model;
     GenerationRequest request;
     request.config.max_new_tokens = 1;
-    request.prefill_together = together;
+    request.batch_size = batch;
     request.prefill_chunk = chunk;
     const std::vector<std::vector<int64_t>> prompts = {
         {1, 2, 3, 4}, {2, 3, 4, 1}, {3, 3, 3}, {4}, std::vector<int64_t>(9, 2), {1, 2, 3, 4, 1, 2}};
@@ -446,9 +441,9 @@ TEST(GenerationTest, PromptsShareAPassWhosePaddingAtMostDoublesTheirTokens) {
     return model.passes;
   };
   using Passes = std::vector<std::vector<int64_t>>;
-  EXPECT_EQ(passes(true, 512), Passes({{4, 4}, {2, 9}}));
-  EXPECT_EQ(passes(true, 8), Passes({{2, 4}, {2, 3}, {1, 8}, {1, 1}, {1, 6}}));
-  EXPECT_EQ(passes(false, 512), Passes({{1, 4}, {1, 4}, {1, 3}, {1, 1}, {1, 9}, {1, 6}}));
+  EXPECT_EQ(passes(6, 512), Passes({{4, 4}, {2, 9}}));
+  EXPECT_EQ(passes(6, 8), Passes({{2, 4}, {2, 3}, {1, 8}, {1, 1}, {1, 6}}));
+  EXPECT_EQ(passes(1, 512), Passes({{1, 4}, {1, 4}, {1, 3}, {1, 1}, {1, 9}, {1, 6}}));
 }
 
 }  // namespace

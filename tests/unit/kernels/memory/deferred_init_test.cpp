@@ -75,6 +75,15 @@ TEST(DeferredInitTest, GivesTheBitsOfImmediateInitialization) {
   EXPECT_EQ(waiting, 18);  // not the small ones, and not those that were read
 }
 
+TEST(DeferredInitTest, IsActiveInItsScope) {
+  EXPECT_FALSE(DeferredInit::is_active());
+  {
+    const DeferredInit deferred;
+    EXPECT_TRUE(DeferredInit::is_active());
+  }
+  EXPECT_FALSE(DeferredInit::is_active());
+}
+
 TEST(DeferredInitTest, TensorsHaveNoMemory) {
   std::optional<DeferredInit> scope(std::in_place);
   const at::Tensor tensor = deferred({64, 64}).normal_();
