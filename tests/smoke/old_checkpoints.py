@@ -6,7 +6,7 @@
 Each job of checkpoints_0_1_0 is resumed twice: from its run folder, whose recipe.yaml has the keys of
 0.1.0, and from the path of the checkpoint, by the recipe under the current keys as `show` prints it. Its
 model is evaluated with the recipe inside the checkpoint. All later lines of metrics.jsonl must be equal to
-the bit on the kinds of processor of golden.json; on others losses and gradient norms must be near.
+the bit on the kinds of processor of golden.json; on others, and of RESUMMED jobs, losses and gradient norms must be near.
 """
 
 import concurrent.futures
@@ -31,6 +31,9 @@ NEAR = {"lr": 1e-9, "loss": golden_losses.TOLERANCE, "grad_norm": golden_losses.
 # of which is rounding, up to the size of an update.
 ROUGH = {"mixture", "parameter_groups", "resnet_fp16", "exported", "torchscript"}
 ROUGH_FACTOR = 50
+# Jobs whose sums later versions round otherwise, as a minor version may (docs/versions.md): near on all processors.
+RESUMMED = {"causal_lm", "llama_lora", "masked_lm", "mixture", "packed_chat", "parameter_groups", "phases", "ranks_ddp",
+            "ranks_power_sgd", "vit"}
 # Refusals of a `limit` of the training data that was the first samples.
 LIMITS = {
     "masked_lm": "'data.train.limit' is 50: in the checkpoint it meant the first 50 samples, and now it draws them from "
@@ -123,7 +126,7 @@ def difference(wanted, found, is_same):
 def check(binary, folder):
     """The faults of one job, by what was run."""
     golden = json.loads((folder / "golden.json").read_text())
-    wanted = golden.get(processor.kind())
+    wanted = None if folder.name in RESUMMED else golden.get(processor.kind())
     factor = ROUGH_FACTOR if folder.name in ROUGH else 1
     is_same = is_equal if wanted else lambda want, line: is_near(want, line, factor)
     wanted = wanted or next(iter(golden.values()))
