@@ -3,6 +3,7 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
+#include <torch/nn/module.h>
 
 #include <algorithm>
 #include <utility>
