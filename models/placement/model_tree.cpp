@@ -42,7 +42,7 @@ class TreeBuilder {
         for (const ModuleTree::Tensor& scales : part.parameters) weight->bytes += scales.bytes;
         continue;
       }
-      tree.children.emplace_back(child.key(), std::move(part));
+      tree.children.push_back({child.key(), std::move(part)});
     }
     return tree;
   }

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace accel {
@@ -18,7 +17,13 @@ struct ModuleTree {
   std::string type;                ///< its class
   std::vector<Tensor> parameters;  ///< of this module alone, in the order of registration
   std::vector<Tensor> buffers;     ///< likewise
-  std::vector<std::pair<std::string, ModuleTree>> children;
+  struct Child;
+  std::vector<Child> children;
+};
+
+struct ModuleTree::Child {
+  std::string name;
+  ModuleTree module;
 };
 
 /// A model's modules, and the groups of full names of each tied parameter.

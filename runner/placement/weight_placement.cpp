@@ -53,9 +53,9 @@ bool has_name(const ModuleTree& tree, std::string_view name) {
   if (std::any_of(tree.parameters.begin(), tree.parameters.end(), is_named)) return true;
   if (std::any_of(tree.buffers.begin(), tree.buffers.end(), is_named)) return true;
   return std::any_of(tree.children.begin(), tree.children.end(), [&](const auto& child) {
-    if (!name.starts_with(child.first)) return false;
-    const std::string_view rest = name.substr(child.first.size());
-    return rest.empty() || (rest.starts_with('.') && has_name(child.second, rest.substr(1)));
+    if (!name.starts_with(child.name)) return false;
+    const std::string_view rest = name.substr(child.name.size());
+    return rest.empty() || (rest.starts_with('.') && has_name(child.module, rest.substr(1)));
   });
 }
 

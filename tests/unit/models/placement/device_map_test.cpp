@@ -34,7 +34,7 @@ std::vector<ModuleTree::Tensor> tensors_in(const Json& list) {
 
 ModuleTree tree_in(const Json& json) {
   ModuleTree tree{json[0], tensors_in(json[1]), tensors_in(json[2]), {}};
-  for (const Json& child : json[3]) tree.children.emplace_back(child[0], tree_in(child[1]));
+  for (const Json& child : json[3]) tree.children.push_back({child[0], tree_in(child[1])});
   return tree;
 }
 
