@@ -95,7 +95,7 @@ at::Tensor SequenceBatch::rows_logits(size_t first, size_t count) {
   for (size_t row = first; row < first + count; ++row) {
     const std::vector<int64_t>& tokens = sequences_[row].tokens;
     padded.insert(padded.end(), tokens.begin(), tokens.end());
-    // The model is causal, and what the cache has of padding is overwritten.
+    // The model is causal, and cached padding is overwritten.
     padded.resize((row - first + 1) * static_cast<size_t>(longest), tokens.back());
   }
   cache_.select(static_cast<int64_t>(first));

@@ -77,13 +77,14 @@ Schema<QuantizationOptions> QuantizationOptions::schema() {
       .hint_for({"bnb_4bit_compute_dtype"})
       .field("skip_modules", &QuantizationOptions::skip_modules,
              "Patterns of linear layers that stay unquantized, such as '*.down_proj'; embeddings "
-             "always do, and heads without 'head'.")
+             "always do, heads unless 'head' is set.")
       .on_resume(Change::kImpossible)
       .hint_for({"llm_int8_skip_modules", "modules_to_not_convert", "keep_in_fp32_modules"})
-      .field("head", &QuantizationOptions::head,
-             "Quantize a language model's head too, as llama.cpp does: generation of single texts "
-             "reads it for each token. The error of the logits grows; bitsandbytes leaves heads "
-             "out unless 'llm_int8_skip_modules' is an empty list.")
+      .field(
+          "head", &QuantizationOptions::head,
+          "Quantize a language model's head too, as llama.cpp does and transformers with an empty "
+          "'llm_int8_skip_modules': faster generation of few texts, with a larger error of the "
+          "logits.")
       .on_resume(Change::kImpossible)
       .check(&check_type);
 }

@@ -171,10 +171,11 @@ namespace {
 /// Throws RecipeError for a head that is the embedding's table: training needs no copy of it.
 void check_tied_head(Model& model, const QuantizationOptions& options, const Node& section) {
   if (!options.head || !head_to_quantize(model, section).is_tied()) return;
-  throw RecipeError({{place_of(section, "head"),
-                      "'quantization.head' needs a head with a weight of its own in training, and "
-                      "this one is tied to the embedding",
-                      "leave it out; 'generate' can quantize the head for its products"}});
+  throw RecipeError(
+      {{place_of(section, "head"),
+        "'quantization.head' needs an untied head in training, and this one is tied to the "
+        "embedding",
+        "leave it out; 'generate' can quantize the head for its products"}});
 }
 
 }  // namespace

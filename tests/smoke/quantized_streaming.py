@@ -97,8 +97,8 @@ def write_folder(folder, kind, layers, dtype="F32"):
         file.writelines(tensors[name][2] for name in names)
 
 
-class Told:
-    """What a verb prints, and its peak memory in MiB."""
+class VerbRun:
+    """A finished verb: exit code, output and peak memory in MiB."""
 
     def __init__(self, scratch, *words):
         with open(scratch.path / "out", "w+") as out, open(scratch.path / "errors", "w+") as errors:
@@ -119,7 +119,7 @@ PROMPTS = ("the", "she sells sea shells by the shore and more of them")
 def generated(scratch, source, *flags):
     """Of a prompt of few rows and of one whose layers are dequantized."""
     words = [word for prompt in PROMPTS for word in ("--prompt", prompt)]
-    return Told(scratch, "generate", source, "--tokenizer", "pairs", *words, "--max-new-tokens", "8", "--temperature", "0",
+    return VerbRun(scratch, "generate", source, "--tokenizer", "pairs", *words, "--max-new-tokens", "8", "--temperature", "0",
                 "--json", *flags)
 
 
@@ -213,7 +213,7 @@ def check_runs(scratch, report, sources):
     limit = ["--max-memory", f"cpu={LIMIT_MIB}MiB"]
     for source in sources:
         for words in (["evaluate", source, "--json"], ["predict", source, "--input", "rhyme.txt"]):
-            whole, streamed = Told(scratch, *words), Told(scratch, *words, *limit)
+            whole, streamed = VerbRun(scratch, *words), VerbRun(scratch, *words, *limit)
             report.check(f"{words[0]} of {source} has the results without a limit", whole.code == 0 and
                          streamed.out == whole.out != "" and "streamed " in streamed.errors, f"{whole}{streamed}")
         whole, streamed = generated(scratch, source), generated(scratch, source, *limit)

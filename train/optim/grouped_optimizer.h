@@ -110,7 +110,7 @@ class GroupedOptimizer : public Optimizer, public SkipsUpdates {
   /// call several times.
   virtual void begin_step() {}
   /// Calls `visit` without autograd for each group with gradients, as step() does update_group(),
-  /// and undoes what it changes where found_inf() is set.
+  /// and undoes the changes where found_inf() is set.
   using GroupVisit = std::function<void(size_t group, GroupUpdate& work)>;
   void visit_groups(const GroupVisit& visit);
   /// Takes the entries of a saved group that are state.

@@ -7,21 +7,12 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
-#include <fstream>
 
 #include "kernels/memory/caching_allocator.h"
+#include "tests/unit/kernels/memory/resident_memory.h"
 
 namespace accel::mkl_buffers_test {
 namespace {
-
-constexpr int64_t kMib = 1 << 20;
-
-int64_t resident_bytes() {
-  std::ifstream file("/proc/self/statm");
-  int64_t all = 0, resident = 0;
-  file >> all >> resident;
-  return resident * 4096;
-}
 
 /// MKL's own variables.
 void* mkl_malloc(size_t bytes) {

@@ -4,21 +4,13 @@
 #include <sys/mman.h>
 
 #include <cstring>
-#include <fstream>
+
+#include "tests/unit/kernels/memory/resident_memory.h"
 
 namespace accel::tensor_heap_test {
 namespace {
 
-constexpr int64_t kMib = 1 << 20;
-
-int64_t resident_bytes() {
-  std::ifstream file("/proc/self/statm");
-  int64_t all = 0, resident = 0;
-  file >> all >> resident;
-  return resident * 4096;
-}
-
-/// A heap of its own addresses.
+/// A heap over reserved addresses.
 struct Fixture {
   static constexpr int64_t kReserved = int64_t{1} << 32;
   char* begin = static_cast<char*>(

@@ -288,8 +288,7 @@ TEST(QuantizedModelTest, AnAdapterActsBesideAQuantizedHead) {
 TEST(QuantizedModelTest, AHeadThatCannotBeQuantizedIsRefused) {
   const std::string section = ", quantization: {type: nf4, head: true}, lora: {rank: 2}";
   expect_in(
-      "'quantization.head' needs a head with a weight of its own in training, and this one is tied "
-      "to the embedding",
+      "'quantization.head' needs an untied head in training, and this one is tied to the embedding",
       complaint<Model>("{" + std::string(kLlama) + ", tie_embeddings: true" + section + "}",
                        tokens()));
   const std::string none =
