@@ -85,7 +85,7 @@ void run_recorded(const c10::Storage& storage) {
   const Recording* writes = recording_of(storage);
   if (!writes) return;
   const c10::NoGradGuard no_grad;
-  const c10::impl::ExcludeDispatchKeyGuard at_once(kDeferredKey);
+  const DeferredInitOff at_once;
   at::Tensor bytes = at::empty({static_cast<int64_t>(storage.nbytes())}, at::dtype(at::kByte));
   for (const RecordedWrite& write : *writes) write.apply(write.layout.in(bytes.storage()));
   if (!storage.device().is_cpu()) bytes = bytes.to(storage.device());
@@ -197,7 +197,7 @@ void advance_generator(const c10::OperatorHandle& op, Stack arguments) {
 }
 
 void record_operator(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> values) {
-  const c10::impl::ExcludeDispatchKeyGuard at_once(kDeferredKey);
+  const DeferredInitOff at_once;
   const c10::FunctionSchema& schema = op.schema();
   Stack arguments = values.vec();
   const at::Tensor tensor = arguments.front().toTensor();
@@ -221,7 +221,7 @@ void record_operator(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> v
 
 /// Runs the operator's own kernel, which allocates and writes as ever.
 void run(const c10::OperatorHandle& op, Stack* stack) {
-  const c10::impl::ExcludeDispatchKeyGuard at_once(kDeferredKey);
+  const DeferredInitOff at_once;
   op.callBoxed(stack);
 }
 
@@ -303,6 +303,8 @@ DeferredInit::DeferredInit() : guard_(registered_key()) {
 DeferredInit::~DeferredInit() {
   made.clear();
 }
+
+DeferredInitOff::DeferredInitOff() : guard_(kDeferredKey) {}
 
 bool DeferredInit::is_active() {
   return c10::impl::tls_is_dispatch_key_included(kDeferredKey);

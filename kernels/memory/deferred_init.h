@@ -32,6 +32,16 @@ class DeferredInit {
   c10::impl::IncludeDispatchKeyGuard guard_;
 };
 
+/// While it exists, tensors that this thread makes get memory at once, for functions that write to
+/// the memory itself.
+class DeferredInitOff {
+ public:
+  DeferredInitOff();
+
+ private:
+  c10::impl::ExcludeDispatchKeyGuard guard_;
+};
+
 inline constexpr size_t kLeastDeferredBytes = 4096;
 
 bool is_deferred(const at::Tensor& tensor);

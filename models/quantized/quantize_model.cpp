@@ -86,6 +86,7 @@ FrozenWeight frozen_weight(const at::Tensor& weight, const std::string& name,
     return {empty_quantized_weight(options.code(), weight.sizes(), options.double_quant), type};
   }
   materialize(weight);
+  const DeferredInitOff at_once;
   const at::Tensor values = rounded ? weight.detach().to(*rounded) : weight;
   if (storage) return {cast_weight(values, *storage, name), type};
   return {quantize_weight(values, options.code(), options.double_quant), type};

@@ -10,6 +10,7 @@
 
 #include "core/api/model.h"
 #include "kernels/cpu_operators.h"
+#include "kernels/memory/deferred_init.h"
 #include "kernels/memory/skip_init.h"
 #include "kernels/quantized_weight.h"
 #include "models/layers/module_state.h"
@@ -138,6 +139,29 @@ TEST(QuantizedModelTest, WeightsQuantizedLayerByLayerHaveTheBitsOfTheWholeModels
     EXPECT_TRUE(found.at(name + ".nested_offset").equal(wanted.nested_offset)) << name;
   }
   EXPECT_EQ(quantized, 14);
+}
+
+/// The codes, too, are of a size at which initialization is deferred.
+TEST(QuantizedModelTest, FusedKernelsQuantizeLargeWeightsWhileTheModelIsBuilt) {
+  const std::string large = "hidden_size: 128, intermediate_size: 160, num_layers: 1";
+  const std::string llama = "{type: llama, vocab_size: 11, num_heads: 2, max_seq_len: 8, " + large;
+  const auto built = [&](const std::string& more) {
+    at::manual_seed(1);
+    return build<Model>(llama + more + "}", tokens());
+  };
+  use_kernels(Kernels::kFused);
+  const auto plain = built("");
+  for (const bool is_double : {false, true}) {
+    const std::string section = is_double ? "{type: nf4, double_quant: true}" : "{type: nf4}";
+    const auto found = tensors_of(*built(", quantization: " + section + ", lora: {rank: 2}"));
+    const std::string name = "model.layers.0.mlp.up_proj.weight";
+    const QuantizedWeight wanted =
+        quantize_weight(tensors_of(*plain).at(name), WeightCode::kNf4, is_double);
+    ASSERT_GE(wanted.codes.nbytes(), kLeastDeferredBytes);
+    EXPECT_TRUE(found.at(name).equal(wanted.codes));
+    EXPECT_TRUE(found.at(name + ".absmax").equal(wanted.abs_max));
+  }
+  use_kernels(Kernels::kReference);
 }
 
 TEST(QuantizedModelTest, WeightsThatACheckpointReplacesAreNotQuantized) {
