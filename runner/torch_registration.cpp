@@ -40,9 +40,8 @@ __attribute__((visibility("default"))) RegistrationHandleRAII Dispatcher::regist
       "14KernelFunctionES2_INS_4impl12CppSignatureEESt10unique_ptrINS_14FunctionSchemaESt14default_"
       "deleteISA_EENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"));
   if (!libraries_are_initialized) inferred_function_schema.reset();
-  return of_libtorch(this, std::move(op_name), dispatch_key, std::move(kernel),
-                     std::move(cpp_signature), std::move(inferred_function_schema),
-                     std::move(debug));
+  return of_libtorch(this, std::move(op_name), dispatch_key, std::move(kernel), cpp_signature,
+                     std::move(inferred_function_schema), std::move(debug));
 }
 
 }  // namespace c10

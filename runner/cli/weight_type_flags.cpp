@@ -38,7 +38,7 @@ void read_quantization(const std::string& words, WeightTypes& to) {
   const Registry none;
   Reading reading{problems, none};
   to.quantization = QuantizationOptions::schema().read(to.section, reading);
-  if (problems.size() == 0 && !to.quantization.is_on()) {
+  if (problems.empty() && !to.quantization.is_on()) {
     problems.error(value.where, "'--quantization' has no type", "write 'nf4', or leave it out");
   }
   problems.check();
