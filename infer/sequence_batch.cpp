@@ -3,12 +3,12 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
-#include <torch/nn/module.h>
 
 #include <algorithm>
 #include <utility>
 
 #include "kernels/few_rows.h"
+#include "models/layers/module_state.h"
 #include "models/layers/token_logits.h"
 
 namespace accel {
@@ -22,8 +22,8 @@ void keep_newest(std::vector<int64_t>& tokens, int64_t count) {
 
 /// Of models of one device.
 at::Device device_of(LanguageModel& model) {
-  const std::vector<at::Tensor> parameters = model.module().parameters();
-  return parameters.empty() ? at::Device(at::kCPU) : parameters.front().device();
+  const std::vector<Parameter> parameters = parameters_of(model);
+  return parameters.empty() ? at::Device(at::kCPU) : parameters.front().local.device();
 }
 
 }  // namespace
