@@ -107,24 +107,69 @@ struct OneImage {
   }
 };
 
-}  // namespace
+bool has_steps(const ImageWindows& windows) {
+  return windows.stride[0] > 1 || windows.stride[1] > 1;
+}
 
-bool is_faster_by_image(const ImageWindows& windows, int64_t out_channels, ConvolutionPass pass) {
-  if (cpu_target() != CpuTarget::kAvx2 || !has_matrix_product()) return false;
-  const int64_t area = windows.window[0] * windows.window[1];
-  const bool is_small = out_channels * windows.numbers() <= kMostSums / 2;
-  if (!is_small || windows.positions() < kLeastPositions) return false;
+bool is_patches(const ImageWindows& windows) {
+  return has_window(windows, windows.window[0], windows.window[0]);
+}
+
+bool is_faster_with_avx2(const ImageWindows& windows, int64_t out_channels, bool is_backward) {
   if (is_image(windows)) return true;
-  const bool in_blocks = windows.channels % 8 == 0;
-  const bool has_steps = windows.stride[0] > 1 || windows.stride[1] > 1;
-  const bool is_patches = has_window(windows, windows.window[0], windows.window[0]);
-  const bool is_backward = pass == ConvolutionPass::kBackward;
-  if (in_blocks) return is_backward && has_steps;
+  const int64_t area = windows.window[0] * windows.window[1];
+  if (windows.channels % 8 == 0) return is_backward && has_steps(windows);
   if (is_backward && windows.channels == 1) return true;
-  if (is_patches) return out_channels >= 16;
-  if (has_steps || area > 25 || out_channels < 16) return false;
+  if (is_patches(windows)) return out_channels >= 16;
+  if (has_steps(windows) || area > 25 || out_channels < 16) return false;
   if (area <= 9 || windows.channels == 1) return true;
   return is_backward && out_channels >= 20;
+}
+
+/// Whether oneDNN's loops for AVX-512, which pad channels to multiples of 16, multiply at
+/// least 1.25 times as many numbers as the convolution has.
+bool is_padded(const ImageWindows& windows, int64_t out_channels) {
+  const auto padded = [](int64_t channels) { return (channels + 15) / 16 * 16; };
+  return 4 * padded(windows.channels) * padded(out_channels) >= 5 * windows.channels * out_channels;
+}
+
+bool is_faster_with_avx512(const ImageWindows& windows, int64_t out_channels, bool is_backward) {
+  if (windows.window[0] == 1 && windows.window[1] == 1 && windows.channels >= 16) {
+    return is_backward || has_steps(windows);
+  }
+  if (windows.channels <= 3) {  // a model's inputs: no gradient of the images
+    if (is_backward) return out_channels <= 8;
+    return windows.channels == 1 || out_channels % 16 != 0 || is_patches(windows);
+  }
+  const int64_t least_channels = is_backward ? 16 : 10;
+  return windows.channels >= least_channels && out_channels >= 16 &&
+         is_padded(windows, out_channels);
+}
+
+}  // namespace
+
+ConvolutionCpu convolution_cpu() {
+  if (!has_matrix_product()) return ConvolutionCpu::kUnmeasured;
+  if (cpu_target() == CpuTarget::kAvx2) return ConvolutionCpu::kAvx2;
+  const bool is_intel = __builtin_cpu_is("intel") != 0;
+  return is_intel && cpu_target() == CpuTarget::kAvx512 ? ConvolutionCpu::kIntelAvx512
+                                                        : ConvolutionCpu::kUnmeasured;
+}
+
+bool is_faster_by_image(const ImageWindows& windows, int64_t out_channels, ConvolutionPass pass,
+                        ConvolutionCpu cpu) {
+  const bool is_small = out_channels * windows.numbers() <= kMostSums / 2;
+  if (!is_small || windows.positions() < kLeastPositions) return false;
+  const bool is_backward = pass == ConvolutionPass::kBackward;
+  switch (cpu) {
+    case ConvolutionCpu::kAvx2:
+      return is_faster_with_avx2(windows, out_channels, is_backward);
+    case ConvolutionCpu::kIntelAvx512:
+      return is_faster_with_avx512(windows, out_channels, is_backward);
+    case ConvolutionCpu::kUnmeasured:
+      break;
+  }
+  return false;
 }
 
 at::Tensor convolve_by_image(const at::Tensor& x, const at::Tensor& weight,

@@ -12,10 +12,17 @@ namespace accel {
 
 enum class ConvolutionPass { kForward, kBackward };
 
-/// Whether these products are faster than oneDNN's loops for AVX2, which take channels in blocks of
-/// 8 and one pixel per step: other numbers of channels, wider steps, and 1x1 windows. Measured on
-/// Zen 3 (bench/kernel_speed.cpp); false on other processors.
-bool is_faster_by_image(const ImageWindows& windows, int64_t out_channels, ConvolutionPass pass);
+/// Kinds of processors on which these products were measured beside oneDNN's loops: AVX2 without
+/// AVX-512 (Zen 3), and Intel's with AVX-512 (Ice Lake).
+enum class ConvolutionCpu { kUnmeasured, kAvx2, kIntelAvx512 };
+
+ConvolutionCpu convolution_cpu();
+
+/// Whether these products are faster than oneDNN's loops, which take channels in blocks of 8 (AVX2)
+/// or 16 (AVX-512) and one pixel per step: other numbers of channels, wider steps, and 1x1 windows
+/// (bench/kernel_speed.cpp). False on unmeasured processors.
+bool is_faster_by_image(const ImageWindows& windows, int64_t out_channels, ConvolutionPass pass,
+                        ConvolutionCpu cpu = convolution_cpu());
 
 // Images are contiguous float32 of [batch, channels, height, width]. Threads share the images of a
 // batch; the bits do not depend on their number.

@@ -129,42 +129,80 @@ TEST_P(ConvolutionByImageTest, SeveralThreadsHaveItsBits) {
 INSTANTIATE_TEST_SUITE_P(Of, ConvolutionByImageTest, testing::ValuesIn(kImageCases),
                          [](const auto& info) { return info.param.name; });
 
+/// Whether products of images are faster, forward and backward.
+struct Ways {
+  bool forward, backward;
+};
+
 struct WayCase {
   Shape x, weight;
   int64_t stride, padding;
-  bool forward, backward;  ///< by products of images with AVX2
+  Ways avx2, intel_avx512;
+
+  ImageWindows windows() const {
+    return ImageCase{"", x, weight, {stride, stride}, {padding, padding}, false}.windows();
+  }
+  Ways wanted(ConvolutionCpu cpu) const {
+    if (cpu == ConvolutionCpu::kUnmeasured) return {false, false};
+    return cpu == ConvolutionCpu::kAvx2 ? avx2 : intel_avx512;
+  }
 };
 
 const WayCase kWays[] = {
-    {{2, 1, 28, 28}, {20, 1, 5, 5}, 1, 0, true, true},
-    {{2, 1, 64, 64}, {64, 1, 7, 7}, 2, 3, false, true},
-    {{2, 3, 32, 32}, {64, 3, 3, 3}, 1, 1, true, true},
-    {{2, 3, 32, 32}, {6, 3, 5, 5}, 1, 0, false, false},
-    {{2, 3, 64, 64}, {64, 3, 7, 7}, 2, 3, false, false},
-    {{2, 3, 64, 64}, {192, 3, 8, 8}, 8, 0, true, true},
-    {{2, 20, 12, 12}, {50, 20, 5, 5}, 1, 0, false, true},
-    {{2, 50, 16, 16}, {100, 50, 3, 3}, 1, 1, true, true},
-    {{2, 64, 16, 16}, {64, 64, 3, 3}, 1, 1, false, false},
-    {{2, 64, 16, 16}, {128, 64, 3, 3}, 2, 1, false, true},
-    {{2, 64, 16, 16}, {128, 64, 1, 1}, 2, 0, false, true},
-    {{2, 64, 16, 16}, {256, 64, 1, 1}, 1, 0, true, true},
-    {{512, 256, 4, 4}, {512, 256, 3, 3}, 2, 1, false, false},  // four positions
+    {{2, 1, 28, 28}, {20, 1, 5, 5}, 1, 0, {true, true}, {true, false}},
+    {{2, 1, 28, 28}, {6, 1, 5, 5}, 1, 2, {false, true}, {true, true}},
+    {{2, 1, 64, 64}, {64, 1, 7, 7}, 2, 3, {false, true}, {true, false}},
+    {{2, 3, 32, 32}, {64, 3, 3, 3}, 1, 1, {true, true}, {false, false}},
+    {{2, 3, 32, 32}, {20, 3, 5, 5}, 1, 2, {false, true}, {true, false}},
+    {{2, 3, 32, 32}, {6, 3, 5, 5}, 1, 0, {false, false}, {true, true}},
+    {{2, 3, 64, 64}, {64, 3, 7, 7}, 2, 3, {false, false}, {false, false}},
+    {{2, 3, 64, 64}, {192, 3, 8, 8}, 8, 0, {true, true}, {true, false}},
+    {{2, 6, 14, 14}, {16, 6, 5, 5}, 1, 0, {false, false}, {false, false}},
+    {{2, 12, 28, 28}, {24, 12, 3, 3}, 1, 1, {true, true}, {true, false}},
+    {{2, 20, 12, 12}, {50, 20, 5, 5}, 1, 0, {false, true}, {true, true}},
+    {{2, 30, 64, 64}, {30, 30, 5, 5}, 1, 2, {false, true}, {false, false}},
+    {{2, 50, 16, 16}, {100, 50, 3, 3}, 1, 1, {true, true}, {true, true}},
+    {{2, 50, 16, 16}, {12, 50, 3, 3}, 1, 1, {false, false}, {false, false}},
+    {{2, 64, 16, 16}, {64, 64, 3, 3}, 1, 1, {false, false}, {false, false}},
+    {{2, 64, 16, 16}, {128, 64, 3, 3}, 2, 1, {false, true}, {false, false}},
+    {{2, 64, 16, 16}, {128, 64, 1, 1}, 2, 0, {false, true}, {true, true}},
+    {{2, 64, 16, 16}, {256, 64, 1, 1}, 1, 0, {true, true}, {false, true}},
+    {{512, 256, 4, 4}, {512, 256, 3, 3}, 2, 1, {false, false}, {false, false}},  // four positions
 };
 
-TEST(ConvolutionByImageChoiceTest, OnProcessorsWithAvx2) {
-  const bool measured = cpu_target() == CpuTarget::kAvx2;
+TEST(ConvolutionByImageChoiceTest, IsMeasuredByKindOfProcessor) {
+  for (const ConvolutionCpu cpu :
+       {ConvolutionCpu::kUnmeasured, ConvolutionCpu::kAvx2, ConvolutionCpu::kIntelAvx512}) {
+    for (const WayCase& of : kWays) {
+      SCOPED_TRACE(c10::str(at::IntArrayRef(of.weight), " on ", static_cast<int>(cpu)));
+      const auto chosen = [&](ConvolutionPass pass) {
+        return is_faster_by_image(of.windows(), of.weight[0], pass, cpu);
+      };
+      EXPECT_EQ(chosen(ConvolutionPass::kForward), of.wanted(cpu).forward);
+      EXPECT_EQ(chosen(ConvolutionPass::kBackward), of.wanted(cpu).backward);
+    }
+  }
+}
+
+TEST(ConvolutionByImageChoiceTest, OfThisProcessorConvolves) {
   for (const WayCase& of : kWays) {
     const at::Tensor x = at::randn(of.x), weight = at::randn(of.weight);
     const std::vector<int64_t> stride = {of.stride, of.stride}, padding = {of.padding, of.padding},
                                dilation = {1, 1};
     const ConvolutionCall call = {stride, padding, dilation};
-    EXPECT_EQ(convolves_by_products(x, weight, call, ConvolutionPass::kForward),
-              measured && of.forward)
+    const Ways wanted = of.wanted(convolution_cpu());
+    EXPECT_EQ(convolves_by_products(x, weight, call, ConvolutionPass::kForward), wanted.forward)
         << weight.sizes();
-    EXPECT_EQ(convolves_by_products(x, weight, call, ConvolutionPass::kBackward),
-              measured && of.backward)
+    EXPECT_EQ(convolves_by_products(x, weight, call, ConvolutionPass::kBackward), wanted.backward)
         << weight.sizes();
   }
+}
+
+TEST(ConvolutionByImageChoiceTest, KnowsThisProcessor) {
+  const ConvolutionCpu cpu = convolution_cpu();
+  EXPECT_EQ(cpu == ConvolutionCpu::kAvx2, cpu_target() == CpuTarget::kAvx2);
+  EXPECT_EQ(cpu == ConvolutionCpu::kIntelAvx512,
+            cpu_target() == CpuTarget::kAvx512 && __builtin_cpu_is("intel") != 0);
 }
 
 }  // namespace

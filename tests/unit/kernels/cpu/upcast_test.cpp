@@ -60,10 +60,16 @@ const WideCase kWideCases[] = {
      },
      1e-5},
     {"Convolution",
+     {{2, 16, 9, 9}, {16, 16, 3, 3}, {16}},
+     [](const Tensors& in) {
+       return at::conv2d(in[0], in[1], in[2], {1, 1}, {1, 1});
+     }},
+    {"ConvolutionOfThreeChannels",
      {{2, 3, 9, 9}, {4, 3, 3, 3}, {4}},
      [](const Tensors& in) {
        return at::conv2d(in[0], in[1], in[2], {2, 2}, {1, 1});
-     }},
+     },
+     3e-6},
     {"ConvolutionOfOneChannel",
      {{2, 1, 9, 9}, {4, 1, 3, 3}, {4}},
      [](const Tensors& in) {
