@@ -15,7 +15,8 @@ constexpr int64_t kGrowth = 32 << 20;  // bytes by which the usable range grows
 
 }  // namespace
 
-TensorHeap::TensorHeap(char* begin, int64_t reserved) : begin_(begin), reserved_(reserved) {
+TensorHeap::TensorHeap(char* begin, int64_t reserved, int64_t most_mappings)
+    : begin_(begin), reserved_(reserved), most_mappings_(most_mappings) {
   heap_.limit(reserved_);
 }
 
@@ -54,7 +55,7 @@ bool TensorHeap::contains(const void* data) const {
 
 void TensorHeap::clear_holes() {
   const std::lock_guard<std::mutex> lock(mutex_);
-  heap_.for_each_free_range([this](int64_t begin, int64_t size) { clear(begin, size, touched_); });
+  for (const ChunkRange& hole : holes()) clear(hole, touched_);
 }
 
 int64_t TensorHeap::resident() {
@@ -63,42 +64,106 @@ int64_t TensorHeap::resident() {
 }
 
 void TensorHeap::touch(FreeList::Block block, int64_t bytes) {
-  const int64_t before = touched_;
-  for (int64_t chunk = block / kChunk; chunk * kChunk < block + bytes; ++chunk) {
-    const auto index = static_cast<size_t>(chunk);
-    if (is_touched_[index]) continue;
-    is_touched_[index] = true;
-    ++touched_;
+  const ChunkRange all = {block / kChunk, (block + bytes + kChunk - 1) / kChunk};
+  int64_t missing = 0;
+  for (int64_t chunk = all.begin; chunk < all.end; ++chunk) missing += !touched(chunk);
+  if (missing == 0) return;
+  const int64_t most = (heap_.peak() + kMostFragmentation) / kChunk;
+  if (touched_ + missing > most) move_holes_to(all, touched_ + missing - most);
+  for (int64_t chunk = all.begin; chunk < all.end; ++chunk) {
+    touched_ += !touched(chunk);
+    is_touched_[static_cast<size_t>(chunk)] = true;
   }
-  if (touched_ > before) bound_holes();
+  if (touched_ > most) clear_largest_holes(touched_ - most);
 }
 
-void TensorHeap::clear(int64_t begin, int64_t size, int64_t most) {
-  const int64_t last = std::min(begin + size, usable_) / kChunk;
-  const int64_t first = (begin + kChunk - 1) / kChunk;
-  int64_t end = first;
-  for (; end < last && most > 0; ++end) {
-    const auto index = static_cast<size_t>(end);
-    if (!is_touched_[index]) continue;
-    is_touched_[index] = false;
+TensorHeap::ChunkRange TensorHeap::next_run(ChunkRange in, bool is_touched) const {
+  int64_t begin = in.begin;
+  while (begin < in.end && touched(begin) != is_touched) ++begin;
+  int64_t end = begin;
+  while (end < in.end && touched(end) == is_touched) ++end;
+  return {begin, end};
+}
+
+void TensorHeap::move_holes_to(ChunkRange block, int64_t count) {
+  ChunkRange to = next_run(block, false);
+  for (const ChunkRange& hole : largest_holes()) {
+    ChunkRange from = next_run(hole, true);
+    while (from.size() > 0 && to.size() > 0 && count > 0) {
+      const int64_t size = std::min({from.size(), to.size(), count});
+      const int64_t moved = move(from.begin, to.begin, size);
+      if (moved == 0) return;
+      count -= moved;
+      from = next_run({from.begin + moved, hole.end}, true);
+      to = next_run({to.begin + moved, block.end}, false);
+    }
+  }
+}
+
+int64_t TensorHeap::move(int64_t from, int64_t to, int64_t count) {
+  // A run of chunks may belong to several mappings, a chunk to one.
+  for (const int64_t size : {count, int64_t{1}}) {
+    if (!may_split(from, size) || !may_split(to, size)) continue;
+    const auto bytes = static_cast<size_t>(size * kChunk);
+    void* const found =
+        mremap(begin_ + from * kChunk, bytes, bytes,
+               MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, begin_ + to * kChunk);
+    if (found == MAP_FAILED) continue;
+    for (int64_t i = 0; i < size; ++i) {
+      is_touched_[static_cast<size_t>(from + i)] = false;
+      is_touched_[static_cast<size_t>(to + i)] = true;
+    }
+    return size;
+  }
+  return 0;
+}
+
+bool TensorHeap::may_split(int64_t first, int64_t count) {
+  const auto begin = static_cast<size_t>(first), end = static_cast<size_t>(first + count);
+  const int64_t more = !is_edge_[begin] + !is_edge_[end];
+  if (edges_ + more > most_mappings_) return more == 0;
+  is_edge_[begin] = is_edge_[end] = true;
+  edges_ += more;
+  return true;
+}
+
+void TensorHeap::clear(ChunkRange hole, int64_t most) {
+  int64_t end = hole.begin;
+  for (; end < hole.end && most > 0; ++end) {
+    if (!touched(end)) continue;
+    is_touched_[static_cast<size_t>(end)] = false;
     --touched_;
     --most;
   }
-  if (end <= first) return;
-  madvise(begin_ + first * kChunk, static_cast<size_t>((end - first) * kChunk), MADV_DONTNEED);
+  if (end <= hole.begin) return;
+  madvise(begin_ + hole.begin * kChunk, static_cast<size_t>((end - hole.begin) * kChunk),
+          MADV_DONTNEED);
 }
 
-void TensorHeap::bound_holes() {
-  const int64_t most = (heap_.peak() + kMostFragmentation) / kChunk;
-  if (touched_ <= most) return;
-  // The largest ones: it is the small ones that the next blocks fit into best.
-  std::vector<std::pair<int64_t, int64_t>> holes;  // {size, begin}
-  heap_.for_each_free_range([&](int64_t begin, int64_t size) { holes.emplace_back(size, begin); });
-  std::sort(holes.rbegin(), holes.rend());
-  for (const auto& [size, begin] : holes) {
-    if (touched_ <= most) return;
-    clear(begin, size, touched_ - most);
+void TensorHeap::clear_largest_holes(int64_t count) {
+  for (const ChunkRange& hole : largest_holes()) {
+    const int64_t before = touched_;
+    clear(hole, count);
+    count -= before - touched_;
+    if (count <= 0) return;
   }
+}
+
+std::vector<TensorHeap::ChunkRange> TensorHeap::holes() const {
+  std::vector<ChunkRange> holes;
+  heap_.for_each_free_range([&](int64_t begin, int64_t size) {
+    const ChunkRange whole = {(begin + kChunk - 1) / kChunk,
+                              std::min(begin + size, usable_) / kChunk};
+    if (whole.size() > 0) holes.push_back(whole);
+  });
+  return holes;
+}
+
+std::vector<TensorHeap::ChunkRange> TensorHeap::largest_holes() const {
+  std::vector<ChunkRange> all = holes();
+  std::stable_sort(all.begin(), all.end(),
+                   [](const ChunkRange& a, const ChunkRange& b) { return a.size() > b.size(); });
+  return all;
 }
 
 int64_t TensorHeap::offset_of(const void* data) const {
@@ -112,7 +177,9 @@ bool TensorHeap::grow() {
     return false;
   }
   usable_ = wanted;
-  is_touched_.resize(static_cast<size_t>((usable_ + kChunk - 1) / kChunk));
+  const auto chunks = static_cast<size_t>((usable_ + kChunk - 1) / kChunk);
+  is_touched_.resize(chunks);
+  is_edge_.resize(chunks + 1);
   return true;
 }
 

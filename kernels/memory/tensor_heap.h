@@ -14,15 +14,20 @@ namespace accel {
 inline constexpr int64_t kLeastTensorBlock = 1 << 17;
 
 /// The most memory that holes of a TensorHeap take, in bytes.
-inline constexpr int64_t kMostFragmentation = 16 << 20;
+inline constexpr int64_t kMostFragmentation = 8 << 20;
+
+/// The most mappings of addresses that a TensorHeap makes of its own; the kernel lets a process
+/// have 65,530.
+inline constexpr int64_t kMostMappings = 16384;
 
 /// A FreeList over reserved addresses, which are committed as they are needed. Its resident memory
-/// exceeds the peak of allocated bytes by at most kMostFragmentation: beyond it, pages of holes
-/// return to the OS. Its functions may be called by any thread.
+/// exceeds the peak of allocated bytes by at most kMostFragmentation: beyond it, a new block gets
+/// the pages of holes by mremap(), which takes 1/30 of the time of a page fault, or, where the
+/// kernel refuses, they return to the OS. Its functions may be called by any thread.
 class TensorHeap {
  public:
   /// Uses the `reserved` bytes of addresses from `begin`.
-  TensorHeap(char* begin, int64_t reserved);
+  TensorHeap(char* begin, int64_t reserved, int64_t most_mappings = kMostMappings);
 
   /// A block that begins at a multiple of 64 bytes; null without room for it.
   void* take(size_t bytes);
@@ -40,19 +45,38 @@ class TensorHeap {
   int64_t resident();
 
  private:
+  struct ChunkRange {
+    int64_t begin, end;
+    int64_t size() const { return end - begin; }
+  };
+
   int64_t offset_of(const void* data) const;
   bool grow();
+  bool touched(int64_t chunk) const { return is_touched_[static_cast<size_t>(chunk)]; }
   void touch(FreeList::Block block, int64_t bytes);
-  void clear(int64_t begin, int64_t size, int64_t most);
-  void bound_holes();
+  /// The first run of chunks that are, or are not, touched; empty at the end.
+  ChunkRange next_run(ChunkRange in, bool is_touched) const;
+  /// Moves the pages of `count` chunks of holes, or fewer, to untouched chunks of a block.
+  void move_holes_to(ChunkRange block, int64_t count);
+  /// Moves the pages of `count` chunks, or of the first alone; returns their number, or 0.
+  int64_t move(int64_t from, int64_t to, int64_t count);
+  /// Whether mappings may begin and end with these chunks.
+  bool may_split(int64_t first, int64_t count);
+  /// Returns `most` touched chunks of the hole to the OS.
+  void clear(ChunkRange hole, int64_t most);
+  void clear_largest_holes(int64_t count);
+  std::vector<ChunkRange> holes() const;
+  std::vector<ChunkRange> largest_holes() const;
 
   char* const begin_;
-  const int64_t reserved_;
+  const int64_t reserved_, most_mappings_;
   std::mutex mutex_;  // guards the members below
   FreeList heap_;
   int64_t usable_ = 0;
   std::vector<bool> is_touched_;  // chunks of the usable range
   int64_t touched_ = 0;           // their number
+  std::vector<bool> is_edge_;     // chunks at which a mapping may begin
+  int64_t edges_ = 0;             // their number
 };
 
 }  // namespace accel

@@ -2,20 +2,38 @@
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
+#include <algorithm>
 #include <cstring>
+#include <fstream>
+#include <iterator>
+#include <random>
+#include <vector>
 
 #include "tests/unit/kernels/memory/resident_memory.h"
 
 namespace accel::tensor_heap_test {
 namespace {
 
+int64_t page_faults() {
+  rusage usage = {};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_minflt;
+}
+
+int64_t mappings() {
+  std::ifstream maps("/proc/self/maps");
+  return std::count(std::istreambuf_iterator<char>(maps), std::istreambuf_iterator<char>(), '\n');
+}
+
 /// A heap over reserved addresses.
 struct Fixture {
   static constexpr int64_t kReserved = int64_t{1} << 32;
   char* begin = static_cast<char*>(
       mmap(nullptr, kReserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
-  TensorHeap heap{begin, kReserved};
+  int64_t most_mappings = kMostMappings;
+  TensorHeap heap{begin, kReserved, most_mappings};
   ~Fixture() { munmap(begin, kReserved); }
 
   void* filled(int64_t bytes) {
@@ -52,6 +70,74 @@ TEST(TensorHeapTest, SmallHolesStay) {
   made.heap.give_back(hole);
   made.filled(kMostFragmentation / 2 + kMib);
   EXPECT_EQ(static_cast<char*>(hole)[0], 1) << "cleared pages would cost a fault in each step";
+}
+
+/// A block with a value in each page.
+struct Filled {
+  char* data;
+  int64_t bytes;
+  char value;
+
+  void fill() const {
+    for (int64_t i = 0; i < bytes; i += 4096) data[i] = value;
+  }
+  bool is_filled() const {
+    for (int64_t i = 0; i < bytes; i += 4096) {
+      if (data[i] != value) return false;
+    }
+    return true;
+  }
+};
+
+/// Takes and frees blocks of up to 12 MiB, at most 160 MiB together, and compares their contents.
+void take_and_free_at_random(Fixture& made, int rounds) {
+  std::vector<Filled> blocks;
+  std::mt19937_64 random(7);
+  int64_t all = 0;
+  const auto check_and_free = [&](size_t i) {
+    ASSERT_TRUE(blocks[i].is_filled());
+    made.heap.give_back(blocks[i].data);
+    all -= blocks[i].bytes;
+    blocks[i] = blocks.back();
+    blocks.pop_back();
+  };
+  for (int i = 0; i < rounds; ++i) {
+    const int64_t bytes = kLeastTensorBlock + static_cast<int64_t>(random() % (12 * kMib));
+    while (all + bytes > 160 * kMib) check_and_free(random() % blocks.size());
+    void* data = made.heap.take(static_cast<size_t>(bytes));
+    blocks.push_back({static_cast<char*>(data), bytes, static_cast<char>(random() % 250 + 1)});
+    blocks.back().fill();
+    all += bytes;
+    ASSERT_LE(made.heap.resident(), 161 * kMib + kMostFragmentation);
+  }
+  while (!blocks.empty()) check_and_free(blocks.size() - 1);
+}
+
+TEST(TensorHeapTest, BlocksKeepTheirContents) {
+  Fixture made;
+  take_and_free_at_random(made, 3000);
+}
+
+TEST(TensorHeapTest, WithoutMappingsPagesReturnToTheOs) {
+  Fixture made{.most_mappings = 0};
+  const int64_t before = mappings();
+  take_and_free_at_random(made, 300);
+  EXPECT_LE(mappings(), before + 1);  // the part in use and the rest
+}
+
+TEST(TensorHeapTest, ANewBlockTakesThePagesOfHoles) {
+  Fixture made;
+  void* hole = made.filled(64 * kMib);
+  made.filled(kMib);
+  for (int step = 0; step < 4; ++step) {
+    made.heap.give_back(hole);
+    const int64_t before = page_faults();
+    void* larger = made.filled(65 * kMib);  // does not fit into the hole
+    made.heap.give_back(larger);
+    hole = made.filled(64 * kMib);
+    const int64_t faults = page_faults() - before;
+    EXPECT_LT(faults, step > 0 ? 100 : 20000) << "64 MiB have 16,384 pages";
+  }
 }
 
 TEST(TensorHeapTest, AClearBlockTakesMemoryWhenItIsTouched) {
