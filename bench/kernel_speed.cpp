@@ -169,6 +169,14 @@ const std::vector<KernelCase> kCases = {
      [] {
        return convolution({16, 50, 16, 16}, {100, 50, 3, 3});
      }},
+    {"convolution/16x64x16x16/64x3x3",
+     [] {
+       return convolution({16, 64, 16, 16}, {64, 64, 3, 3});
+     }},
+    {"convolution/16x256x6x6/256x3x3",
+     [] {
+       return convolution({16, 256, 6, 6}, {256, 256, 3, 3});
+     }},
     {"convolution/16x64x16x16/128x3x3/2",
      [] {
        return convolution({16, 64, 16, 16}, {128, 64, 3, 3}, 2);

@@ -16,16 +16,25 @@ CpuTarget cpu_target();
 
 /// Defines `void name parameters`, which calls the ACCEL_PART_OF_LOOP function `loop` with
 /// `arguments`. Both lists are given in parentheses.
-#define ACCEL_FOR_EACH_CPU(name, loop, parameters, arguments)                                 \
+#define ACCEL_FOR_EACH_CPU(name, loop, parameters, arguments) \
+  ACCEL_FOR_EACH_CPU_OF(name, (loop, loop, loop), parameters, arguments)
+
+#define ACCEL_FIRST_LOOP(first, second, third) first
+#define ACCEL_SECOND_LOOP(first, second, third) second
+#define ACCEL_THIRD_LOOP(first, second, third) third
+
+/// The same with a loop for AVX-512, one for AVX2 and one for other processors: those of a template
+/// for the sizes of their registers, for instance.
+#define ACCEL_FOR_EACH_CPU_OF(name, loops, parameters, arguments)                             \
   __attribute__((target(                                                                      \
       "avx512f,avx512dq,avx512bw,avx512vl,avx2,fma"))) static void name##_avx512 parameters { \
-    loop arguments;                                                                           \
+    ACCEL_FIRST_LOOP loops arguments;                                                         \
   }                                                                                           \
   __attribute__((target("avx2,fma"))) static void name##_avx2 parameters {                    \
-    loop arguments;                                                                           \
+    ACCEL_SECOND_LOOP loops arguments;                                                        \
   }                                                                                           \
   static void name##_any parameters {                                                         \
-    loop arguments;                                                                           \
+    ACCEL_THIRD_LOOP loops arguments;                                                         \
   }                                                                                           \
   void name parameters {                                                                      \
     switch (cpu_target()) {                                                                   \

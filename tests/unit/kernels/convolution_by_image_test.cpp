@@ -163,7 +163,7 @@ const WayCase kWays[] = {
     {{2, 30, 64, 64}, {30, 30, 5, 5}, 1, 2, {false, true}, {false, false}},
     {{2, 50, 16, 16}, {100, 50, 3, 3}, 1, 1, {true, true}, {true, true}},
     {{2, 50, 16, 16}, {12, 50, 3, 3}, 1, 1, {false, false}, {false, false}},
-    {{2, 64, 16, 16}, {64, 64, 3, 3}, 1, 1, {false, false}, {false, false}},
+    {{1, 64, 8, 8}, {64, 64, 3, 3}, 1, 1, {false, false}, {false, false}},
     {{2, 64, 16, 16}, {128, 64, 3, 3}, 2, 1, {false, true}, {false, false}},
     {{2, 64, 16, 16}, {128, 64, 1, 1}, 2, 0, {false, true}, {true, true}},
     {{2, 64, 16, 16}, {256, 64, 1, 1}, 1, 0, {true, true}, {false, true}},

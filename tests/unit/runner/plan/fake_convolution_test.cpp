@@ -125,6 +125,19 @@ TEST_F(DryConvolutionTest, ByImageTakesTheColumnsOfEachThread) {
                                                    bytes({at::get_num_threads(), 5 * 5, 24 * 24}));
 }
 
+TEST_F(DryConvolutionTest, ByWinogradTakesTransformedWeightsAndTilesOfEachThread) {
+  const ConvolutionCase c{"", {16, 64, 16, 16}, {64, 64, 3, 3}, 1};
+  const auto meter = std::make_shared<WorkMeter>();
+  const FakeTensorMode scope(meter);
+  if (convolution_cpu() == ConvolutionCpu::kUnmeasured) GTEST_SKIP() << "oneDNN convolves here";
+  // Matrices of 6 x 6 numbers for 24 of 64 rows of four tiles; an odd number of cache lines each.
+  const int64_t threads = at::get_num_threads(), weights = 64 * 64 + 16, tiles = 24 * 4 * 64 + 16;
+  EXPECT_EQ(taken(meter, [&] { forward(c); }),
+            bytes(c.x) + bytes(c.weight) + bytes(c.output()) + bytes({36, weights}) +
+                bytes({threads, 18, 18, 16}) +
+                bytes({std::min<int64_t>(threads, 3), 36, 2 * tiles}));
+}
+
 TEST_F(DryConvolutionTest, OfOneSmallImageIsRearrangedForAProduct) {
   const ConvolutionCase c{"", {1, 8, 10, 10}, {6, 8, 3, 3}};
   const auto meter = std::make_shared<WorkMeter>();
