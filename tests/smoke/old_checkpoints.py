@@ -32,7 +32,7 @@ NEAR = {"lr": 1e-9, "loss": golden_losses.TOLERANCE, "grad_norm": golden_losses.
 ROUGH = {"mixture", "parameter_groups", "resnet_fp16", "exported", "torchscript"}
 ROUGH_FACTOR = 50
 # Jobs whose sums later versions round otherwise, as a minor version may (docs/versions.md): near on all processors.
-RESUMMED = {"causal_lm", "llama_lora", "masked_lm", "mixture", "packed_chat", "parameter_groups", "phases", "ranks_ddp",
+RESUMMED = {"causal_lm", "gan", "llama_lora", "masked_lm", "mixture", "packed_chat", "parameter_groups", "phases", "ranks_ddp",
             "ranks_power_sgd", "vit"}
 # Refusals of a `limit` of the training data that was the first samples.
 LIMITS = {
