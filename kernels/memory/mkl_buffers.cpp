@@ -26,6 +26,8 @@ class KeptBlock {
     return data_;
   }
 
+  bool is_used() const { return is_used_; }
+
   /// Replaces a block that is not in use by `data`, which is.
   void replace(void* data, size_t bytes) {
     if (is_used_ && data_ != data) return;  // the same: another thread has given it back
@@ -55,8 +57,11 @@ void* allocate(size_t bytes) {
   const bool is_kept = bytes <= kMostKeptByMkl;
   void* data = is_kept ? kept_block.take(bytes) : nullptr;
   if (data) return data;
-  // MKL touches a small part of the buffers of small products, which are the ones to be kept.
-  data = is_kept ? heap_of_mkl->take_clear(bytes) : heap_of_mkl->take(bytes);
+  // MKL touches a small part of the buffers of small products, which are the ones to be kept. Of
+  // several at a time, as with several threads, the others are free for tensors after the product:
+  // cleared, their pages would fault in each step.
+  const bool stays = is_kept && !kept_block.is_used();
+  data = stays ? heap_of_mkl->take_clear(bytes) : heap_of_mkl->take(bytes);
   if (!data) return std::malloc(bytes);
   if (is_kept) kept_block.replace(data, bytes);
   return data;

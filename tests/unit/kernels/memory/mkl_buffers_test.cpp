@@ -46,12 +46,31 @@ void mkl_free(void* data) {
   is_right = is_right && first != second;
   mkl_free(first);
   mkl_free(second);
+  const at::Tensor other = at::empty({kMib});
+  is_right = is_right && other.data_ptr() != first;
   void* again = mkl_malloc(3 * kMib);
   is_right = is_right && again == first;
   mkl_free(again);
   void* smallest = mkl_malloc(100);
   mkl_free(smallest);
   std::exit(is_right ? 0 : 1);
+}
+
+/// Exits with 0 if a buffer beside the thread's keeps its pages for the next product.
+[[noreturn]] void take_two_buffers() {
+  use_caching_allocator();
+  at::ones({8 * kMib});
+  int64_t faults = 0;
+  for (int product = 0; product < 4; ++product) {
+    const int64_t before = page_faults();
+    void* first = mkl_malloc(4 * kMib);
+    void* second = mkl_malloc(4 * kMib);
+    std::memset(second, 1, 4 * kMib);
+    mkl_free(first);
+    mkl_free(second);
+    if (product > 0) faults += page_faults() - before;
+  }
+  std::exit(faults < 100 ? 0 : 1);
 }
 
 /// Exits with 0 if MKL keeps no buffers itself and multiplies as before.
@@ -72,6 +91,11 @@ TEST(MklBuffersTest, ALargeBufferIsFreeForTensorsAfterTheProduct) {
 TEST(MklBuffersTest, ASmallBufferStaysWithItsThread) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(take_small_buffers(), testing::ExitedWithCode(0), "");
+}
+
+TEST(MklBuffersTest, ASecondBufferKeepsItsPages) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(take_two_buffers(), testing::ExitedWithCode(0), "");
 }
 
 TEST(MklBuffersTest, MklKeepsNone) {

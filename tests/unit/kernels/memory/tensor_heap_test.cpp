@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <cstring>
@@ -15,12 +14,6 @@
 
 namespace accel::tensor_heap_test {
 namespace {
-
-int64_t page_faults() {
-  rusage usage = {};
-  getrusage(RUSAGE_SELF, &usage);
-  return usage.ru_minflt;
-}
 
 int64_t mappings() {
   std::ifstream maps("/proc/self/maps");
