@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <new>
 #include <optional>
 #include <utility>
 
@@ -101,27 +102,31 @@ void TensorHeap::move_holes_to(ChunkRange block, int64_t count) {
 }
 
 int64_t TensorHeap::move(int64_t from, int64_t to, int64_t count) {
-  // A run of chunks may belong to several mappings, a chunk to one.
-  for (const int64_t size : {count, int64_t{1}}) {
-    if (!may_split(from, size) || !may_split(to, size)) continue;
-    const auto bytes = static_cast<size_t>(size * kChunk);
-    void* const found =
-        mremap(begin_ + from * kChunk, bytes, bytes,
-               MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, begin_ + to * kChunk);
-    if (found == MAP_FAILED) continue;
-    for (int64_t i = 0; i < size; ++i) {
-      is_touched_[static_cast<size_t>(from + i)] = false;
-      is_touched_[static_cast<size_t>(to + i)] = true;
-    }
-    return size;
+  int64_t size = 1;  // within one mapping, or the call would fail
+  while (size < count && !is_edge_[static_cast<size_t>(from + size)]) ++size;
+  if (!may_map(to, size)) return 0;
+  const auto bytes = static_cast<size_t>(size * kChunk);
+  char* const target = begin_ + to * kChunk;
+  if (mremap(begin_ + from * kChunk, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP,
+             target) == MAP_FAILED) {
+    most_mappings_ = 0;  // no more attempts
+    // Linux may have unmapped the target before it failed.
+    void* const restored = mmap(target, bytes, PROT_READ | PROT_WRITE,
+                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    if (restored == MAP_FAILED) throw std::bad_alloc();
+    return 0;
   }
-  return 0;
+  for (int64_t i = 0; i < size; ++i) {
+    is_touched_[static_cast<size_t>(from + i)] = false;
+    is_touched_[static_cast<size_t>(to + i)] = true;
+  }
+  return size;
 }
 
-bool TensorHeap::may_split(int64_t first, int64_t count) {
+bool TensorHeap::may_map(int64_t first, int64_t count) {
   const auto begin = static_cast<size_t>(first), end = static_cast<size_t>(first + count);
   const int64_t more = !is_edge_[begin] + !is_edge_[end];
-  if (edges_ + more > most_mappings_) return more == 0;
+  if (edges_ + more > most_mappings_) return false;
   is_edge_[begin] = is_edge_[end] = true;
   edges_ += more;
   return true;
@@ -176,10 +181,11 @@ bool TensorHeap::grow() {
   if (mprotect(begin_ + usable_, static_cast<size_t>(wanted - usable_), PROT_READ | PROT_WRITE)) {
     return false;
   }
-  usable_ = wanted;
+  const auto edge = static_cast<size_t>(std::exchange(usable_, wanted) / kChunk);
   const auto chunks = static_cast<size_t>((usable_ + kChunk - 1) / kChunk);
   is_touched_.resize(chunks);
   is_edge_.resize(chunks + 1);
+  is_edge_[edge] = true;  // the kernel may keep the new part as a mapping of its own
   return true;
 }
 

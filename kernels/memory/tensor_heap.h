@@ -58,10 +58,11 @@ class TensorHeap {
   ChunkRange next_run(ChunkRange in, bool is_touched) const;
   /// Moves the pages of `count` chunks of holes, or fewer, to untouched chunks of a block.
   void move_holes_to(ChunkRange block, int64_t count);
-  /// Moves the pages of `count` chunks, or of the first alone; returns their number, or 0.
+  /// Moves the pages of the first of `count` chunks; returns their number, or 0 if none can be
+  /// moved.
   int64_t move(int64_t from, int64_t to, int64_t count);
-  /// Whether mappings may begin and end with these chunks.
-  bool may_split(int64_t first, int64_t count);
+  /// Whether these chunks may become a mapping.
+  bool may_map(int64_t first, int64_t count);
   /// Returns `most` touched chunks of the hole to the OS.
   void clear(ChunkRange hole, int64_t most);
   void clear_largest_holes(int64_t count);
@@ -69,14 +70,15 @@ class TensorHeap {
   std::vector<ChunkRange> largest_holes() const;
 
   char* const begin_;
-  const int64_t reserved_, most_mappings_;
+  const int64_t reserved_;
   std::mutex mutex_;  // guards the members below
   FreeList heap_;
   int64_t usable_ = 0;
   std::vector<bool> is_touched_;  // chunks of the usable range
   int64_t touched_ = 0;           // their number
-  std::vector<bool> is_edge_;     // chunks at which a mapping may begin
-  int64_t edges_ = 0;             // their number
+  std::vector<bool> is_edge_;     // whether a mapping may begin at a chunk
+  int64_t edges_ = 0;             // their number, without those of growth
+  int64_t most_mappings_;
 };
 
 }  // namespace accel

@@ -2,18 +2,44 @@
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdarg>
+#include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <iterator>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "tests/unit/kernels/memory/resident_memory.h"
 
 namespace accel::tensor_heap_test {
 namespace {
+
+/// Failures of mremap().
+enum class Remap {
+  kAsLinux,
+  kFails,         ///< after it has unmapped the target
+  kOfOneMapping,  ///< also for sources of several mappings, as before Linux 6.17
+};
+Remap remap = Remap::kAsLinux;
+int failures = 0;
+
+int mappings_of(uintptr_t begin, uintptr_t end) {
+  std::ifstream maps("/proc/self/maps");
+  int found = 0;
+  for (std::string line; std::getline(maps, line);) {
+    uintptr_t from = 0, to = 0;
+    std::sscanf(line.c_str(), "%lx-%lx", &from, &to);
+    found += from < end && to > begin;
+  }
+  return found;
+}
 
 int64_t mappings() {
   std::ifstream maps("/proc/self/maps");
@@ -142,5 +168,40 @@ TEST(TensorHeapTest, AClearBlockTakesMemoryWhenItIsTouched) {
   EXPECT_EQ(block[8 * kMib], 0);
 }
 
+TEST(TensorHeapTest, MovesPagesOfOneMapping) {
+  Fixture made;
+  remap = Remap::kOfOneMapping;
+  failures = 0;
+  take_and_free_at_random(made, 1000);
+  remap = Remap::kAsLinux;
+  EXPECT_EQ(failures, 0);
+}
+
+TEST(TensorHeapTest, ATargetThatTheKernelUnmappedIsMappedAgain) {
+  Fixture made;
+  remap = Remap::kFails;
+  failures = 0;
+  take_and_free_at_random(made, 300);
+  remap = Remap::kAsLinux;
+  EXPECT_EQ(failures, 1) << "no more attempts";
+}
+
 }  // namespace
 }  // namespace accel::tensor_heap_test
+
+/// The C library's, with failures.
+extern "C" void* mremap(void* from, size_t old_size, size_t size, int flags, ...) noexcept {
+  using namespace accel::tensor_heap_test;
+  va_list arguments;
+  va_start(arguments, flags);
+  void* const to = va_arg(arguments, void*);
+  va_end(arguments);
+  const auto begin = reinterpret_cast<uintptr_t>(from);
+  const bool fails = remap == Remap::kFails ||
+                     (remap == Remap::kOfOneMapping && mappings_of(begin, begin + old_size) > 1);
+  if (!fails) return reinterpret_cast<void*>(syscall(SYS_mremap, from, old_size, size, flags, to));
+  ++failures;
+  munmap(to, size);
+  errno = EFAULT;
+  return MAP_FAILED;
+}
