@@ -83,6 +83,19 @@ bool has_few_windows(const at::Tensor& x, const at::Tensor& weight, const ImageW
   return weight.numel() >= kWeightsForWindow * x.size(0) * windows.positions();
 }
 
+enum class ConvolutionAlgorithm { kAten, kIm2col, kIm2colByImage, kWinograd };
+
+ConvolutionAlgorithm algorithm_of(const at::Tensor& x, const at::Tensor& weight,
+                                  const ImageWindows& windows, ConvolutionPass pass) {
+  if (has_few_windows(x, weight, windows)) return ConvolutionAlgorithm::kIm2col;
+  if (x.scalar_type() != at::kFloat) return ConvolutionAlgorithm::kAten;
+  if (is_faster_by_winograd(windows, x.size(0), weight.size(0), pass)) {
+    return ConvolutionAlgorithm::kWinograd;
+  }
+  return is_faster_by_image(windows, weight.size(0), pass) ? ConvolutionAlgorithm::kIm2colByImage
+                                                           : ConvolutionAlgorithm::kAten;
+}
+
 }  // namespace
 
 bool convolves_by_products(const at::Tensor& x, const at::Tensor& weight,
@@ -93,22 +106,21 @@ bool convolves_by_products(const at::Tensor& x, const at::Tensor& weight,
   if (!std::all_of(call.dilation.begin(), call.dilation.end(), is_one)) return false;
   const ImageWindows windows = windows_of(x, weight, call);
   if (windows.channels != weight.size(1) || windows.out[0] < 1 || windows.out[1] < 1) return false;
-  if (has_few_windows(x, weight, windows)) return true;
-  return x.scalar_type() == at::kFloat &&
-         (is_faster_by_winograd(windows, x.size(0), weight.size(0), pass) ||
-          is_faster_by_image(windows, weight.size(0), pass));
+  return algorithm_of(x, weight, windows, pass) != ConvolutionAlgorithm::kAten;
 }
 
 at::Tensor convolve_by_products(const at::Tensor& x, const at::Tensor& weight,
                                 const std::optional<at::Tensor>& bias,
                                 const ConvolutionCall& call) {
   const ImageWindows windows = windows_of(x, weight, call);
-  const int64_t out = weight.size(0);
-  if (!has_few_windows(x, weight, windows)) {
-    return is_faster_by_winograd(windows, x.size(0), out, ConvolutionPass::kForward)
-               ? convolve_by_winograd(x, weight, bias, windows)
-               : convolve_by_image(x, weight, bias, windows);
+  const auto algorithm = algorithm_of(x, weight, windows, ConvolutionPass::kForward);
+  if (algorithm == ConvolutionAlgorithm::kWinograd) {
+    return convolve_by_winograd(x, weight, bias, windows);
   }
+  if (algorithm == ConvolutionAlgorithm::kIm2colByImage) {
+    return convolve_by_image(x, weight, bias, windows);
+  }
+  const int64_t out = weight.size(0);
   // [out, batch * positions]
   at::Tensor y = at::mm(weight.view({out, -1}), columns_of(x, windows).t());
   if (bias && bias->defined()) y.add_(bias->unsqueeze(1));
@@ -122,12 +134,14 @@ ConvolutionGradients convolve_by_products_backward(const at::Tensor& dy, const a
                                                    const at::Tensor& weight,
                                                    const ConvolutionCall& call) {
   const ImageWindows windows = windows_of(x, weight, call);
-  const int64_t out = weight.size(0);
-  if (!has_few_windows(x, weight, windows)) {
-    return is_faster_by_winograd(windows, x.size(0), out, ConvolutionPass::kBackward)
-               ? convolve_by_winograd_backward(dy, x, weight, windows, call.gradients)
-               : convolve_by_image_backward(dy, x, weight, windows, call.gradients);
+  const auto algorithm = algorithm_of(x, weight, windows, ConvolutionPass::kBackward);
+  if (algorithm == ConvolutionAlgorithm::kWinograd) {
+    return convolve_by_winograd_backward(dy, x, weight, windows, call.gradients);
   }
+  if (algorithm == ConvolutionAlgorithm::kIm2colByImage) {
+    return convolve_by_image_backward(dy, x, weight, windows, call.gradients);
+  }
+  const int64_t out = weight.size(0);
   const at::Tensor slopes = dy.reshape({x.size(0), out, -1}).transpose(0, 1).reshape({out, -1});
   at::Tensor dx, dweight, dbias;
   if (call.gradients[0]) dx = images_of(at::mm(slopes.t(), weight.view({out, -1})), x, windows);

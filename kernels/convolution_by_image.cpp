@@ -7,7 +7,6 @@
 
 #include <algorithm>
 
-#include "core/base/cpu_target.h"
 #include "kernels/choice.h"
 #include "kernels/cpu/matrix_product.h"
 #include "kernels/cpu/parallel.h"
@@ -147,14 +146,6 @@ bool is_faster_with_avx512(const ImageWindows& windows, int64_t out_channels, bo
 }
 
 }  // namespace
-
-ConvolutionCpu convolution_cpu() {
-  if (!has_matrix_product()) return ConvolutionCpu::kUnmeasured;
-  if (cpu_target() == CpuTarget::kAvx2) return ConvolutionCpu::kAvx2;
-  const bool is_intel = __builtin_cpu_is("intel") != 0;
-  return is_intel && cpu_target() == CpuTarget::kAvx512 ? ConvolutionCpu::kIntelAvx512
-                                                        : ConvolutionCpu::kUnmeasured;
-}
 
 bool is_faster_by_image(const ImageWindows& windows, int64_t out_channels, ConvolutionPass pass,
                         ConvolutionCpu cpu) {

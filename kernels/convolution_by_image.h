@@ -6,17 +6,10 @@
 #include <tuple>
 
 #include "core/api/batch.h"
+#include "kernels/convolution_cpu.h"
 #include "kernels/cpu/loops.h"
 
 namespace accel {
-
-enum class ConvolutionPass { kForward, kBackward };
-
-/// Kinds of processors on which these products were measured beside oneDNN's loops: AVX2 without
-/// AVX-512 (Zen 3), and Intel's with AVX-512 (Ice Lake).
-enum class ConvolutionCpu { kUnmeasured, kAvx2, kIntelAvx512 };
-
-ConvolutionCpu convolution_cpu();
 
 /// Whether these products are faster than oneDNN's loops, which take channels in blocks of 8 (AVX2)
 /// or 16 (AVX-512) and one pixel per step: other numbers of channels, wider steps, and 1x1 windows

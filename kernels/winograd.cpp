@@ -14,10 +14,10 @@
 namespace accel {
 namespace {
 
-// Tiles of a chunk, whose transformed tiles stay in an L2 cache of 1 MiB for 64 channels.
+// Tiles of a chunk. Transformed, they fit into an L2 cache of 1 MiB for 64 channels.
 constexpr int64_t kTilesOfChunk = 96;
 constexpr int64_t kLeastChannels = 16;
-// The transform of a weight takes as long as its products of so many tiles.
+// Cost of the weights' transform, in tiles.
 constexpr int64_t kTilesForWeights = 64;
 
 int64_t numbers_of_tile(int64_t outputs) {
@@ -155,12 +155,12 @@ class WinogradGroup {
 };
 
 /// The weights [out, in, 3, 3] as matrices [in, out] of a convolution of images, or [out, in] of
-/// the convolution of slopes with turned windows, which is the gradient of the images.
+/// the convolution of output gradients with flipped windows, which is the gradient of the images.
 WinogradWeights winograd_weights_of(const WinogradTiling& tiling, const at::Tensor& weight,
-                                    bool is_of_slopes) {
+                                    bool of_output_gradients) {
   const int64_t out = weight.size(0), in = weight.size(1), row = weight.stride(0),
                 column = weight.stride(1);
-  if (is_of_slopes) return {tiling.outputs, in, row, column, true, winograd_step(out, in)};
+  if (of_output_gradients) return {tiling.outputs, in, row, column, true, winograd_step(out, in)};
   return {tiling.outputs, out, column, row, false, winograd_step(in, out)};
 }
 
@@ -176,8 +176,8 @@ at::Tensor transformed_weights(const WinogradTiling& tiling, const WinogradWeigh
   return numbers;
 }
 
-/// The convolution of `x`, images or slopes, with weights [in, out] of `of`. `bias`: [out] or
-/// undefined.
+/// The convolution of `x`, images or output gradients, with weights [in, out] of `of`. `bias`:
+/// [out] or undefined.
 at::Tensor convolve_tiles(const WinogradTiling& tiling, const WinogradWeights& of,
                           const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
   const WinogradImages &in = tiling.in, &out = tiling.out;
@@ -216,13 +216,13 @@ at::Tensor weight_gradient_of_tiles(const WinogradTiling& tiling, const Winograd
   const at::Tensor dweight = at::empty({out.channels, in.channels, 3, 3}, x.options());
   WinogradGroup group(tiling, x);
   if (fakes_fused()) return dweight;
-  const auto *from = x.const_data_ptr<float>(), *slopes = dy.const_data_ptr<float>();
+  const auto *from = x.const_data_ptr<float>(), *gradients = dy.const_data_ptr<float>();
   auto* const sum = sums.mutable_data_ptr<float>();
   group.for_each([&] {
     group.transform_inputs(
         [&](const WinogradRows& rows, int64_t image) { winograd_inputs_cpu(rows, from + image); });
     group.transform_outputs([&](const WinogradRows& rows, int64_t image) {
-      winograd_slopes_cpu(rows, slopes + image);
+      winograd_output_gradients_cpu(rows, gradients + image);
     });
     // Chunks are added in order.
     for_each_part(tiling.numbers(), 1, [&](int64_t begin, int64_t end) {
@@ -251,8 +251,8 @@ WinogradImages winograd_images(const ImageWindows& windows) {
           {}};
 }
 
-/// The outputs, and the padding of their slopes where these are convolved.
-WinogradImages winograd_slopes(const ImageWindows& windows, int64_t channels) {
+/// The outputs, with the padding of the convolution of their gradients.
+WinogradImages winograd_outputs(const ImageWindows& windows, int64_t channels) {
   return {channels,
           {windows.out[0], windows.out[1]},
           {2 - windows.padding[0], 2 - windows.padding[1]},
@@ -279,7 +279,7 @@ bool is_faster_by_winograd(const ImageWindows& windows, int64_t batch, int64_t o
 at::Tensor convolve_by_winograd(const at::Tensor& x, const at::Tensor& weight,
                                 const std::optional<at::Tensor>& bias,
                                 const ImageWindows& windows) {
-  const WinogradTiling tiling(winograd_images(windows), winograd_slopes(windows, weight.size(0)),
+  const WinogradTiling tiling(winograd_images(windows), winograd_outputs(windows, weight.size(0)),
                               x.size(0));
   return convolve_tiles(tiling, winograd_weights_of(tiling, weight, false), x, weight,
                         bias && bias->defined() ? bias->contiguous() : at::Tensor());
@@ -288,20 +288,20 @@ at::Tensor convolve_by_winograd(const at::Tensor& x, const at::Tensor& weight,
 std::tuple<at::Tensor, at::Tensor, at::Tensor> convolve_by_winograd_backward(
     const at::Tensor& dy, const at::Tensor& x, const at::Tensor& weight,
     const ImageWindows& windows, std::array<bool, 3> required) {
-  const at::Tensor slopes = dy.contiguous();
+  const at::Tensor gradients = dy.contiguous();
   const WinogradImages in = winograd_images(windows),
-                       out = winograd_slopes(windows, weight.size(0));
+                       out = winograd_outputs(windows, weight.size(0));
   at::Tensor dx, dweight;
   if (required[0]) {
     const WinogradTiling tiling(out, in, x.size(0));
-    dx = convolve_tiles(tiling, winograd_weights_of(tiling, weight, true), slopes, weight, {});
+    dx = convolve_tiles(tiling, winograd_weights_of(tiling, weight, true), gradients, weight, {});
   }
   if (required[1]) {
     const WinogradTiling tiling(in, out, x.size(0));
     dweight =
-        weight_gradient_of_tiles(tiling, winograd_weights_of(tiling, weight, true), x, slopes);
+        weight_gradient_of_tiles(tiling, winograd_weights_of(tiling, weight, true), x, gradients);
   }
-  return {dx, dweight, required[2] ? slopes.sum({0, 2, 3}) : at::Tensor()};
+  return {dx, dweight, required[2] ? gradients.sum({0, 2, 3}) : at::Tensor()};
 }
 
 }  // namespace accel

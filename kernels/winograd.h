@@ -6,7 +6,8 @@
 #include <tuple>
 
 #include "core/api/batch.h"
-#include "kernels/convolution_by_image.h"
+#include "kernels/convolution_cpu.h"
+#include "kernels/cpu/loops.h"
 
 namespace accel {
 

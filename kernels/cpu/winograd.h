@@ -40,7 +40,7 @@ int64_t winograd_scratch(int64_t outputs, const WinogradImages& images, int64_t 
 /// numbers = B^T d B of the tiles d of (n + 2) x (n + 2) pixels of an image; zero outside it.
 void winograd_inputs_cpu(const WinogradRows& rows, const float* image);
 /// numbers = A d A^T of the tiles d of n x n gradients of outputs; zero outside.
-void winograd_slopes_cpu(const WinogradRows& rows, const float* dy);
+void winograd_output_gradients_cpu(const WinogradRows& rows, const float* dy);
 /// y = A^T m A of the tiles m of numbers, plus bias [channels] unless null.
 void winograd_outputs_cpu(const WinogradRows& rows, const float* bias, float* y);
 
@@ -50,7 +50,7 @@ struct WinogradWeights {
   int64_t outputs;  ///< n: 2 or 4
   int64_t columns;
   int64_t row_step, column_step;  ///< between windows
-  bool is_turned;                 ///< windows are read from their last number to the first
+  bool is_flipped;                ///< rotated by 180 degrees
   int64_t step;                   ///< between matrices
 };
 

@@ -185,14 +185,14 @@ ACCEL_PART_OF_LOOP void fill_padded_rows(const float* image, const PaddedRows& p
   });
 }
 
-enum class TransformKind { kInputs, kOutputs, kSlopes, kWeights, kWeightGradients };
+enum class TransformKind { kInputs, kOutputs, kOutputGradients, kWeights, kWeightGradients };
 
 template <TransformKind kKind, int kOutputs>
 struct TransformShape {
   static constexpr int kNumbers = kOutputs + 2;
-  static constexpr int kFrom = kKind == TransformKind::kSlopes    ? kOutputs
-                               : kKind == TransformKind::kWeights ? 3
-                                                                  : kNumbers;
+  static constexpr int kFrom = kKind == TransformKind::kOutputGradients ? kOutputs
+                               : kKind == TransformKind::kWeights       ? 3
+                                                                        : kNumbers;
   static constexpr int kTo = kKind == TransformKind::kOutputs           ? kOutputs
                              : kKind == TransformKind::kWeightGradients ? 3
                                                                         : kNumbers;
@@ -202,7 +202,7 @@ struct TransformShape {
     using By = WinogradTransform<kOutputs>;
     if constexpr (kKind == TransformKind::kInputs) By::inputs(x, y);
     if constexpr (kKind == TransformKind::kOutputs) By::outputs(x, y);
-    if constexpr (kKind == TransformKind::kSlopes) By::slopes(x, y);
+    if constexpr (kKind == TransformKind::kOutputGradients) By::output_gradients(x, y);
     if constexpr (kKind == TransformKind::kWeights) By::weights(x, y);
     if constexpr (kKind == TransformKind::kWeightGradients) By::weight_gradients(x, y);
   }
@@ -245,7 +245,7 @@ ACCEL_PART_OF_LOOP void transform(const Tile<const float>& from, const Tile<floa
   }
 }
 
-/// winograd_inputs_cpu() and winograd_slopes_cpu().
+/// winograd_inputs_cpu() and winograd_output_gradients_cpu().
 template <int kBytes, TransformKind kKind, int kOutputs>
 ACCEL_PART_OF_LOOP void transform_image(const WinogradRows& rows, const float* image) {
   constexpr int64_t kSize = TransformShape<kKind, kOutputs>::kFrom, kNumbers = kOutputs + 2;
@@ -310,7 +310,7 @@ constexpr int64_t kWindow = 9;  // pixels of a window
 /// Windows of a block of columns to pixels [kWindow, kWinogradBlock].
 ACCEL_PART_OF_LOOP void gather_windows(const float* windows, const WinogradWeights& of,
                                        int64_t count, float* pixels) {
-  const int64_t first = of.is_turned ? kWindow - 1 : 0, next = of.is_turned ? -1 : 1;
+  const int64_t first = of.is_flipped ? kWindow - 1 : 0, next = of.is_flipped ? -1 : 1;
   float* const to = pixels + first * kWinogradBlock;
   int64_t begin = 0;
   if (count < kWinogradBlock) std::fill_n(pixels, kWindow * kWinogradBlock, 0.0F);
@@ -331,7 +331,7 @@ ACCEL_PART_OF_LOOP void gather_windows(const float* windows, const WinogradWeigh
   }
 }
 
-/// The inverse, of windows that are not turned.
+/// The inverse, of windows that are not flipped.
 ACCEL_PART_OF_LOOP void scatter_windows(const float* pixels, const WinogradWeights& of,
                                         int64_t count, float* windows) {
   int64_t begin = 0;
@@ -402,9 +402,9 @@ ACCEL_PART_OF_LOOP void any_inputs(const WinogradRows& rows, const float* image)
 }
 
 template <int kBytes>
-ACCEL_PART_OF_LOOP void any_slopes(const WinogradRows& rows, const float* dy) {
-  rows.outputs == 2 ? transform_image<kBytes, TransformKind::kSlopes, 2>(rows, dy)
-                    : transform_image<kBytes, TransformKind::kSlopes, 4>(rows, dy);
+ACCEL_PART_OF_LOOP void any_output_gradients(const WinogradRows& rows, const float* dy) {
+  rows.outputs == 2 ? transform_image<kBytes, TransformKind::kOutputGradients, 2>(rows, dy)
+                    : transform_image<kBytes, TransformKind::kOutputGradients, 4>(rows, dy);
 }
 
 template <int kBytes>
@@ -436,7 +436,9 @@ int64_t winograd_scratch(int64_t outputs, const WinogradImages& images, int64_t 
 
 ACCEL_FOR_EACH_CPU_OF(winograd_inputs_cpu, (any_inputs<64>, any_inputs<32>, any_inputs<16>),
                       (const WinogradRows& rows, const float* image), (rows, image))
-ACCEL_FOR_EACH_CPU_OF(winograd_slopes_cpu, (any_slopes<64>, any_slopes<32>, any_slopes<16>),
+ACCEL_FOR_EACH_CPU_OF(winograd_output_gradients_cpu,
+                      (any_output_gradients<64>, any_output_gradients<32>,
+                       any_output_gradients<16>),
                       (const WinogradRows& rows, const float* dy), (rows, dy))
 ACCEL_FOR_EACH_CPU_OF(winograd_outputs_cpu, (any_outputs<64>, any_outputs<32>, any_outputs<16>),
                       (const WinogradRows& rows, const float* bias, float* y), (rows, bias, y))

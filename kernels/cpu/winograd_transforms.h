@@ -26,7 +26,7 @@ struct WinogradTransform<2> {
     y[1] = difference - x[3];
   }
   template <typename Float>
-  static ACCEL_PART_OF_LOOP void slopes(const Float* x, Float* y) {
+  static ACCEL_PART_OF_LOOP void output_gradients(const Float* x, Float* y) {
     const Float x0 = x[0], x1 = x[1];
     y[0] = x0;
     y[1] = x0 + x1;
@@ -77,7 +77,7 @@ struct WinogradTransform<4> {
     y[3] = 0.5F * low_odd + 2.0F * high_odd + x[5];
   }
   template <typename Float>
-  static ACCEL_PART_OF_LOOP void slopes(const Float* x, Float* y) {
+  static ACCEL_PART_OF_LOOP void output_gradients(const Float* x, Float* y) {
     const Float low = x[0] + 0.5F * x[2], low_odd = kLow * (x[1] + 0.5F * x[3]);
     const Float high = x[0] + 2.0F * x[2], high_odd = kHigh * (x[1] + 2.0F * x[3]);
     y[0] = x[0];

@@ -172,7 +172,7 @@ TEST(TensorHeapTest, MovesPagesOfOneMapping) {
   Fixture made;
   remap = Remap::kOfOneMapping;
   failures = 0;
-  take_and_free_at_random(made, 1000);
+  take_and_free_at_random(made, 300);
   remap = Remap::kAsLinux;
   EXPECT_EQ(failures, 0);
 }

@@ -7,7 +7,7 @@
 #include <ATen/ops/empty.h>
 #include <gtest/gtest.h>
 
-#include "kernels/convolution_by_image.h"
+#include "kernels/convolution_cpu.h"
 #include "kernels/cpu_operators.h"
 #include "kernels/max_pool.h"
 #include "runner/plan/fake_tensor_mode.h"
