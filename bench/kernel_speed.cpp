@@ -75,14 +75,18 @@ struct KernelCase {
   std::function<Forward()> prepare;
 };
 
-/// Heads of 64 dimensions, in the memory layout of models.
-Forward attention(int64_t batch, int64_t heads, int64_t length, bool is_causal,
-                  at::ScalarType type = at::kFloat) {
-  const auto part = [&] {
-    return drawn({batch, length, heads, 64}).to(type).set_requires_grad(true).transpose(1, 2);
-  };
+/// Sizes [batch, length, heads, width], the memory layout of models.
+Forward attention(at::IntArrayRef sizes, bool is_causal, at::ScalarType type = at::kFloat) {
+  const auto part = [&] { return drawn(sizes).to(type).set_requires_grad(true).transpose(1, 2); };
   return [query = part(), key = part(), value = part(), is_causal] {
     return at::scaled_dot_product_attention(query, key, value, {}, 0, is_causal);
+  };
+}
+
+/// A linear layer with a bias.
+Forward linear(int64_t rows, int64_t inputs, int64_t outputs) {
+  return [x = leaf({rows, inputs}), weight = leaf({outputs, inputs}), bias = leaf({outputs})] {
+    return at::linear(x, weight, bias);
   };
 }
 
@@ -128,10 +132,33 @@ Forward convolution(Shape images, Shape weight, int64_t stride = 1) {
 
 const std::vector<KernelCase> kCases = {
     {"adam_step/16x1M", [] { return adam(16); }},
-    {"attention/8x12x128", [] { return attention(8, 12, 128, false); }},
-    {"attention/1x12x256/causal", [] { return attention(1, 12, 256, true); }},
-    {"attention/1x12x256/causal/bf16", [] { return attention(1, 12, 256, true, at::kBFloat16); }},
+    {"attention/8x12x128",
+     [] {
+       return attention({8, 128, 12, 64}, false);
+     }},
+    {"attention/32x4x128x32/causal",
+     [] {
+       return attention({32, 128, 4, 32}, true);
+     }},
+    {"attention/1x12x256/causal",
+     [] {
+       return attention({1, 256, 12, 64}, true);
+     }},
+    {"attention/1x12x256/causal/bf16",
+     [] {
+       return attention({1, 256, 12, 64}, true, at::kBFloat16);
+     }},
     {"cross_entropy/256x50257", [] { return token_loss(256); }},
+    {"linear/4096x128x384", [] { return linear(4096, 128, 384); }},
+    {"linear/4096x128x512", [] { return linear(4096, 128, 512); }},
+    {"linear/4096x512x128", [] { return linear(4096, 512, 128); }},
+    {"linear/4096x128x128", [] { return linear(4096, 128, 128); }},
+    {"linear/4096x128x65", [] { return linear(4096, 128, 65); }},
+    {"linear/1024x256x256", [] { return linear(1024, 256, 256); }},
+    {"linear/1024x256x1024", [] { return linear(1024, 256, 1024); }},
+    {"linear/4096x384x384", [] { return linear(4096, 384, 384); }},
+    {"linear/1024x64x256", [] { return linear(1024, 64, 256); }},
+    {"linear/256x128x512", [] { return linear(256, 128, 512); }},
     {"linear_gelu/1024x768x3072",
      [] {
        return [x = leaf({1024, 768}), weight = leaf({3072, 768}), bias = leaf({3072})] {

@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "kernels/cpu/loops.h"
-#include "kernels/cpu/matrix_product.h"
+#include "kernels/cpu/panel_product.h"
 #include "kernels/cpu/parallel.h"
 
 namespace accel {
@@ -120,9 +120,9 @@ class AttentionOperands {
 
   /// Computes the products of a block of queries with the keys, into `to`.
   ScoreRows scores(const HeadPlace& at, const QueryBlock& of, float* to) const {
-    matrix_product({q.at(at.batch, at.head, of.first), q.step},
-                   {k.at(at.batch, at.head, 0), k.step, true}, {of.count, of.keys, width},
-                   {to, of.keys});
+    small_product({q.at(at.batch, at.head, of.first), q.step},
+                  {k.at(at.batch, at.head, 0), k.step, true}, {of.count, of.keys, width},
+                  {to, of.keys});
     const float* mask = mask_.data;
     const int64_t* steps = mask_.steps;
     if (mask) mask += at.batch * steps[0] + at.head * steps[1] + of.first * steps[2];
@@ -203,15 +203,15 @@ class HeadBackward {
     const ScoreRows rows = in_.scores(at, of, weights);
     const float* logs = logs_ + at.batch * log_steps_[0] + at.head * log_steps_[1];
     attention_weights_again_cpu(rows, logs + of.first * log_steps_[2], log_steps_[2]);
-    matrix_product({weights, of.keys, true}, dy, of_keys, {all_of(dv_), dv_.step, adds});
-    matrix_product(dy, {all_of(in_.v), in_.v.step, true}, of_scores, {slopes, of.keys});
+    small_product({weights, of.keys, true}, dy, of_keys, {all_of(dv_), dv_.step, adds});
+    small_product(dy, {all_of(in_.v), in_.v.step, true}, of_scores, {slopes, of.keys});
     dot_rows_cpu({dy.data, of.count, in_.width, dy.step},
                  {rows_of(y_), of.count, in_.width, y_.step}, sums);
     attention_slopes_cpu(rows, sums, slopes);
-    matrix_product({slopes, of.keys}, {all_of(in_.k), in_.k.step}, of_queries,
-                   {rows_of(dq_), dq_.step});
-    matrix_product({slopes, of.keys, true}, {rows_of(in_.q), in_.q.step}, of_keys,
-                   {all_of(dk_), dk_.step, adds});
+    small_product({slopes, of.keys}, {all_of(in_.k), in_.k.step}, of_queries,
+                  {rows_of(dq_), dq_.step});
+    small_product({slopes, of.keys, true}, {rows_of(in_.q), in_.q.step}, of_keys,
+                  {all_of(dk_), dk_.step, adds});
   }
 
   const AttentionOperands& in_;
@@ -254,8 +254,8 @@ std::tuple<at::Tensor, at::Tensor> attend(const AttentionCall& call) {
     float* const logs_here = log + (at.batch * in.queries + of.first) * in.heads + at.head;
     attention_weights_cpu(in.scores(at, of, weights), {logs_here, in.heads, shares});
     float* const to = y.at(at.batch, at.head, of.first);
-    matrix_product({weights, of.keys}, {in.v.at(at.batch, at.head, 0), in.v.step},
-                   {of.count, in.width, of.keys}, {to, y.step});
+    small_product({weights, of.keys}, {in.v.at(at.batch, at.head, 0), in.v.step},
+                  {of.count, in.width, of.keys}, {to, y.step});
     scale_rows_cpu({to, of.count, in.width, y.step}, shares);
   });
   return {out, logs.transpose(1, 2)};

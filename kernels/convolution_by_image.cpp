@@ -148,16 +148,16 @@ bool is_faster_with_avx512(const ImageWindows& windows, int64_t out_channels, bo
 }  // namespace
 
 bool is_faster_by_image(const ImageWindows& windows, int64_t out_channels, ConvolutionPass pass,
-                        ConvolutionCpu cpu) {
+                        MeasuredCpu cpu) {
   const bool is_small = out_channels * windows.numbers() <= kMostSums / 2;
   if (!is_small || windows.positions() < kLeastPositions) return false;
   const bool is_backward = pass == ConvolutionPass::kBackward;
   switch (cpu) {
-    case ConvolutionCpu::kAvx2:
+    case MeasuredCpu::kAvx2:
       return is_faster_with_avx2(windows, out_channels, is_backward);
-    case ConvolutionCpu::kIntelAvx512:
+    case MeasuredCpu::kIntelAvx512:
       return is_faster_with_avx512(windows, out_channels, is_backward);
-    case ConvolutionCpu::kUnmeasured:
+    case MeasuredCpu::kUnmeasured:
       break;
   }
   return false;

@@ -6,8 +6,8 @@
 #include <tuple>
 
 #include "core/api/batch.h"
-#include "kernels/convolution_cpu.h"
 #include "kernels/cpu/loops.h"
+#include "kernels/cpu/measured_cpu.h"
 
 namespace accel {
 
@@ -15,7 +15,7 @@ namespace accel {
 /// or 16 (AVX-512) and one pixel per step: other numbers of channels, wider steps, and 1x1 windows
 /// (bench/kernel_speed.cpp). False on unmeasured processors.
 bool is_faster_by_image(const ImageWindows& windows, int64_t out_channels, ConvolutionPass pass,
-                        ConvolutionCpu cpu = convolution_cpu());
+                        MeasuredCpu cpu = measured_cpu());
 
 // Images are contiguous float32 of [batch, channels, height, width]. Threads share the images of a
 // batch; the bits do not depend on their number.

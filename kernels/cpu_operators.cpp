@@ -22,6 +22,7 @@
 #include "kernels/convolution.h"
 #include "kernels/cpu/upcast.h"
 #include "kernels/few_rows.h"
+#include "kernels/narrow_product.h"
 
 namespace accel {
 namespace {
@@ -78,16 +79,34 @@ bool takes_few_rows(const Tensor& a, const Tensor& b) {
          b.stride(1) == b.size(0);
 }
 
+Tensor product(const Tensor& a, const Tensor& b) {
+  return is_fused() && is_narrow_product(a, b) ? narrow_product(a, b, {}) : at::cpu::mm(a, b);
+}
+
+bool is_sum_of(const Tensor& bias, const Tensor& a, const at::Scalar& beta,
+               const at::Scalar& alpha) {
+  return beta.equal(1) && alpha.equal(1) && bias.scalar_type() == a.scalar_type();
+}
+
+Tensor product_and_bias(const Tensor& bias, const Tensor& a, const Tensor& b,
+                        const at::Scalar& beta, const at::Scalar& alpha) {
+  const bool has_bias =
+      bias.is_cpu() && bias.dim() == 1 && bias.size(0) == b.size(1) && bias.is_contiguous();
+  if (is_fused() && has_bias && is_sum_of(bias, a, beta, alpha) && is_narrow_product(a, b)) {
+    return narrow_product(a, b, bias);
+  }
+  return at::cpu::addmm(bias, a, b, beta, alpha);
+}
+
 Tensor mm(const Tensor& a, const Tensor& b) {
-  if (!takes_few_rows(a, b)) return widened<&at::cpu::mm>(a, b);
+  if (!takes_few_rows(a, b)) return widened<&product>(a, b);
   return downcast(few_rows_product(a, stored_weight(b.t())), a.scalar_type());
 }
 
 Tensor addmm(const Tensor& bias, const Tensor& a, const Tensor& b, const at::Scalar& beta,
              const at::Scalar& alpha) {
-  const bool is_sum = beta.equal(1) && alpha.equal(1) && bias.scalar_type() == a.scalar_type();
-  if (!is_sum || !takes_few_rows(a, b)) {
-    return widened<&at::cpu::addmm, const Tensor&, const Tensor&, const at::Scalar&,
+  if (!is_sum_of(bias, a, beta, alpha) || !takes_few_rows(a, b)) {
+    return widened<&product_and_bias, const Tensor&, const Tensor&, const at::Scalar&,
                    const at::Scalar&>(bias, a, b, beta, alpha);
   }
   return downcast(few_rows_product(a, stored_weight(b.t())).add_(bias), a.scalar_type());

@@ -262,8 +262,8 @@ WinogradImages winograd_outputs(const ImageWindows& windows, int64_t channels) {
 }  // namespace
 
 bool is_faster_by_winograd(const ImageWindows& windows, int64_t batch, int64_t out_channels,
-                           ConvolutionPass pass, ConvolutionCpu cpu) {
-  if (cpu == ConvolutionCpu::kUnmeasured) return false;
+                           ConvolutionPass pass, MeasuredCpu cpu) {
+  if (cpu == MeasuredCpu::kUnmeasured) return false;
   for (int i = 0; i < 2; ++i) {
     if (windows.window[i] != 3 || windows.stride[i] != 1 || windows.padding[i] > 2) return false;
   }

@@ -6,8 +6,8 @@
 #include <tuple>
 
 #include "core/api/batch.h"
-#include "kernels/convolution_cpu.h"
 #include "kernels/cpu/loops.h"
+#include "kernels/cpu/measured_cpu.h"
 
 namespace accel {
 
@@ -15,7 +15,7 @@ namespace accel {
 /// loops: 3x3 windows with stride 1, at least 16 channels, and enough tiles for the weights
 /// (bench/kernel_speed.cpp). False on unmeasured processors.
 bool is_faster_by_winograd(const ImageWindows& windows, int64_t batch, int64_t out_channels,
-                           ConvolutionPass pass, ConvolutionCpu cpu = convolution_cpu());
+                           ConvolutionPass pass, MeasuredCpu cpu = measured_cpu());
 
 // Images are contiguous float32 of [batch, channels, height, width], weights [out, channels, 3, 3].
 // Windows have stride 1 and at most two rows and columns of padding. Threads share the tiles of a

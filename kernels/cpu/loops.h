@@ -140,6 +140,8 @@ struct PairRow {
 void rotate_pairs_cpu(const PairRow& of, const float* x, float* y);
 void rotate_pairs_backward_cpu(const PairRow& of, const float* dy, float* dx);
 
+enum class ConvolutionPass { kForward, kBackward };
+
 /// Sizes of images and of the windows that slide over them, rows before columns. A window has one
 /// value per channel and position; positions outside the image are zero.
 struct ImageWindows {

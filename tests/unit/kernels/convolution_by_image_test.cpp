@@ -142,9 +142,9 @@ struct WayCase {
   ImageWindows windows() const {
     return ImageCase{"", x, weight, {stride, stride}, {padding, padding}, false}.windows();
   }
-  Ways wanted(ConvolutionCpu cpu) const {
-    if (cpu == ConvolutionCpu::kUnmeasured) return {false, false};
-    return cpu == ConvolutionCpu::kAvx2 ? avx2 : intel_avx512;
+  Ways wanted(MeasuredCpu cpu) const {
+    if (cpu == MeasuredCpu::kUnmeasured) return {false, false};
+    return cpu == MeasuredCpu::kAvx2 ? avx2 : intel_avx512;
   }
 };
 
@@ -171,8 +171,8 @@ const WayCase kWays[] = {
 };
 
 TEST(ConvolutionByImageChoiceTest, IsMeasuredByKindOfProcessor) {
-  for (const ConvolutionCpu cpu :
-       {ConvolutionCpu::kUnmeasured, ConvolutionCpu::kAvx2, ConvolutionCpu::kIntelAvx512}) {
+  for (const MeasuredCpu cpu :
+       {MeasuredCpu::kUnmeasured, MeasuredCpu::kAvx2, MeasuredCpu::kIntelAvx512}) {
     for (const WayCase& of : kWays) {
       SCOPED_TRACE(c10::str(at::IntArrayRef(of.weight), " on ", static_cast<int>(cpu)));
       const auto chosen = [&](ConvolutionPass pass) {
@@ -190,7 +190,7 @@ TEST(ConvolutionByImageChoiceTest, OfThisProcessorConvolves) {
     const std::vector<int64_t> stride = {of.stride, of.stride}, padding = {of.padding, of.padding},
                                dilation = {1, 1};
     const ConvolutionCall call = {stride, padding, dilation};
-    const Ways wanted = of.wanted(convolution_cpu());
+    const Ways wanted = of.wanted(measured_cpu());
     EXPECT_EQ(convolves_by_products(x, weight, call, ConvolutionPass::kForward), wanted.forward)
         << weight.sizes();
     EXPECT_EQ(convolves_by_products(x, weight, call, ConvolutionPass::kBackward), wanted.backward)
@@ -199,9 +199,9 @@ TEST(ConvolutionByImageChoiceTest, OfThisProcessorConvolves) {
 }
 
 TEST(ConvolutionByImageChoiceTest, KnowsThisProcessor) {
-  const ConvolutionCpu cpu = convolution_cpu();
-  EXPECT_EQ(cpu == ConvolutionCpu::kAvx2, cpu_target() == CpuTarget::kAvx2);
-  EXPECT_EQ(cpu == ConvolutionCpu::kIntelAvx512,
+  const MeasuredCpu cpu = measured_cpu();
+  EXPECT_EQ(cpu == MeasuredCpu::kAvx2, cpu_target() == CpuTarget::kAvx2);
+  EXPECT_EQ(cpu == MeasuredCpu::kIntelAvx512,
             cpu_target() == CpuTarget::kAvx512 && __builtin_cpu_is("intel") != 0);
 }
 

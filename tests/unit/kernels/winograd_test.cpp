@@ -193,9 +193,9 @@ const WinogradChoice kWinogradChoices[] = {
 };
 
 TEST(WinogradChoiceTest, IsMeasuredByKindOfProcessor) {
-  for (const ConvolutionCpu cpu :
-       {ConvolutionCpu::kUnmeasured, ConvolutionCpu::kAvx2, ConvolutionCpu::kIntelAvx512}) {
-    const bool measured = cpu != ConvolutionCpu::kUnmeasured;
+  for (const MeasuredCpu cpu :
+       {MeasuredCpu::kUnmeasured, MeasuredCpu::kAvx2, MeasuredCpu::kIntelAvx512}) {
+    const bool measured = cpu != MeasuredCpu::kUnmeasured;
     for (const WinogradChoice& of : kWinogradChoices) {
       const ImageWindows windows = WinogradCase{"", of.x, of.out, of.padding}.windows();
       const auto chosen = [&](ConvolutionPass pass) {
@@ -212,7 +212,7 @@ TEST(WinogradChoiceTest, OfWindowsOf3x3WithStride1) {
   const auto chosen = [](auto change) {
     ImageWindows windows = WinogradCase{"", {16, 64, 16, 16}, 64}.windows();
     change(windows);
-    return is_faster_by_winograd(windows, 16, 64, ConvolutionPass::kForward, ConvolutionCpu::kAvx2);
+    return is_faster_by_winograd(windows, 16, 64, ConvolutionPass::kForward, MeasuredCpu::kAvx2);
   };
   EXPECT_TRUE(chosen([](ImageWindows&) {}));
   EXPECT_FALSE(chosen([](ImageWindows& of) { of.window[0] = 1; }));
@@ -223,7 +223,7 @@ TEST(WinogradChoiceTest, OfWindowsOf3x3WithStride1) {
 }
 
 TEST(WinogradChoiceTest, OfThisProcessorConvolves) {
-  const bool measured = convolution_cpu() != ConvolutionCpu::kUnmeasured;
+  const bool measured = measured_cpu() != MeasuredCpu::kUnmeasured;
   use_kernels(Kernels::kFused);
   at::manual_seed(7);
   const WinogradCase of = {"", {4, 32, 32, 32}, 32};

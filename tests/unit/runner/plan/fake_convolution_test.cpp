@@ -7,7 +7,7 @@
 #include <ATen/ops/empty.h>
 #include <gtest/gtest.h>
 
-#include "kernels/convolution_cpu.h"
+#include "kernels/cpu/measured_cpu.h"
 #include "kernels/cpu_operators.h"
 #include "kernels/max_pool.h"
 #include "runner/plan/fake_tensor_mode.h"
@@ -120,7 +120,7 @@ TEST_F(DryConvolutionTest, ByImageTakesTheColumnsOfEachThread) {
   const ConvolutionCase c{"", {16, 1, 28, 28}, {20, 1, 5, 5}};
   const auto meter = std::make_shared<WorkMeter>();
   const FakeTensorMode scope(meter);
-  if (convolution_cpu() == ConvolutionCpu::kUnmeasured) GTEST_SKIP() << "oneDNN convolves here";
+  if (measured_cpu() == MeasuredCpu::kUnmeasured) GTEST_SKIP() << "oneDNN convolves here";
   EXPECT_EQ(taken(meter, [&] { forward(c); }), bytes(c.x) + bytes(c.weight) + bytes(c.output()) +
                                                    bytes({at::get_num_threads(), 5 * 5, 24 * 24}));
 }
@@ -129,7 +129,7 @@ TEST_F(DryConvolutionTest, ByWinogradTakesTransformedWeightsAndTilesOfEachThread
   const ConvolutionCase c{"", {16, 64, 16, 16}, {64, 64, 3, 3}, 1};
   const auto meter = std::make_shared<WorkMeter>();
   const FakeTensorMode scope(meter);
-  if (convolution_cpu() == ConvolutionCpu::kUnmeasured) GTEST_SKIP() << "oneDNN convolves here";
+  if (measured_cpu() == MeasuredCpu::kUnmeasured) GTEST_SKIP() << "oneDNN convolves here";
   // Matrices of 6 x 6 numbers for 24 of 64 rows of four tiles; an odd number of cache lines each.
   const int64_t threads = at::get_num_threads(), weights = 64 * 64 + 16, tiles = 24 * 4 * 64 + 16;
   EXPECT_EQ(taken(meter, [&] { forward(c); }),

@@ -1,0 +1,54 @@
+#include "kernels/narrow_product.h"
+
+#include <ATen/ops/empty.h>
+
+#include "core/base/cpu_target.h"
+#include "kernels/cpu/measured_cpu.h"
+#include "kernels/cpu/panel_product.h"
+#include "kernels/cpu/parallel.h"
+
+namespace accel {
+namespace {
+
+constexpr int64_t kLeastRows = 256;    // for which a weight is packed
+constexpr int64_t kRowsOfPart = 96;    // of one thread
+constexpr int64_t kFloatsOfLine = 16;  // a cache line, at which panels begin
+
+/// Numbers of a weight that fit in the second cache.
+int64_t most_numbers() {
+  return cpu_target() == CpuTarget::kAvx512 ? 262144 : 65536;
+}
+
+bool is_float_matrix(const at::Tensor& x) {
+  return x.is_cpu() && x.scalar_type() == at::kFloat && x.dim() == 2 && x.numel() > 0;
+}
+
+}  // namespace
+
+bool is_narrow_product(const at::Tensor& a, const at::Tensor& b) {
+  return measured_cpu() != MeasuredCpu::kUnmeasured && is_float_matrix(a) && is_float_matrix(b) &&
+         a.size(1) == b.size(0) && a.size(0) >= kLeastRows && a.stride(1) == 1 &&
+         (b.stride(0) == 1 || b.stride(1) == 1) &&
+         panel_numbers(b.size(0), b.size(1)) <= most_numbers();
+}
+
+at::Tensor narrow_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias) {
+  const int64_t rows = a.size(0), inner = a.size(1), columns = b.size(1);
+  const bool is_turned = b.stride(1) != 1;
+  at::Tensor y = at::empty({rows, columns}, a.options());
+  const at::Tensor memory = at::empty({panel_numbers(inner, columns) + kFloatsOfLine}, a.options());
+  auto* panels = memory.mutable_data_ptr<float>();
+  while (reinterpret_cast<uintptr_t>(panels) % (kFloatsOfLine * sizeof(float)) != 0) ++panels;
+  pack_panels({b.const_data_ptr<float>(), b.stride(is_turned ? 1 : 0), is_turned},
+              {rows, columns, inner}, panels);
+  const PackedMatrix packed = {panels, bias.defined() ? bias.const_data_ptr<float>() : nullptr};
+  const auto* const from = a.const_data_ptr<float>();
+  auto* const to = y.mutable_data_ptr<float>();
+  for_each_part(rows, kRowsOfPart, [&](int64_t begin, int64_t end) {
+    panel_product({from + begin * a.stride(0), a.stride(0)}, packed, {end - begin, columns, inner},
+                  {to + begin * columns, columns});
+  });
+  return y;
+}
+
+}  // namespace accel

@@ -1,0 +1,17 @@
+// Matrix products of many rows with a weight that fits in the second cache.
+#pragma once
+
+#include "core/api/batch.h"
+
+namespace accel {
+
+/// Whether narrow_product() was measured to be faster than ATen: a [rows, inner] and b
+/// [inner, columns] in float32 on the CPU, enough contiguous rows, and one of the strides of b 1.
+bool is_narrow_product(const at::Tensor& a, const at::Tensor& b);
+
+/// a * b, plus `bias` [columns] if it is defined, for any number of threads with the same bits.
+/// Requires is_narrow_product(). Reference: at::mm and at::addmm, within the rounding of sums in
+/// another order.
+at::Tensor narrow_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias);
+
+}  // namespace accel
