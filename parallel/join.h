@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/base/environment.h"
+#include "core/base/error.h"
 #include "parallel/c10d_group.h"
 #include "parallel/communicator.h"
 #include "parallel/rendezvous/launcher_channel.h"
@@ -39,6 +40,13 @@ struct JoinRequest {
   RankWatch* watch = nullptr;          ///< outlives the group; may be null
   std::function<int64_t()> step = {};  ///< the step in progress, for error messages; may be null
   BackendMaker device_backend = {};    ///< for tensors on devices; null: CPU only
+  WorkCopy device_work = {};           ///< see GroupOptions
+  /// Gets the error of a collective that does not complete on a device within `timeout`, in another
+  /// thread than join()'s caller, which may wait for the device forever: it should end the process.
+  /// Null: such collectives are not watched.
+  std::function<void(const Error&)> on_hang = {};
+  /// See GroupOptions.
+  std::function<std::string(const GroupShape&)> axes = {};
 };
 
 /// The request of a rank that accel-run's launcher (`channel`), torchrun, mpirun or srun has

@@ -3,6 +3,7 @@
 #include <sys/time.h>
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cmath>
 #include <csignal>
 #include <cstdlib>
@@ -18,6 +19,7 @@
 #include "parallel/nccl.h"
 #include "parallel/rendezvous/launcher_channel.h"
 #include "parallel/rendezvous/rank_info.h"
+#include "runner/cli/end_rank.h"
 #include "runner/cli/error_text.h"
 #include "runner/launch/launcher.h"
 #include "runner/launch/status_board.h"
@@ -216,6 +218,7 @@ struct RankSession::Connection {
   OrphanGuard guard{link ? link->lifeline_fd.value_or(-1) : -1};
   std::shared_ptr<BoardWatch> watch =
       std::make_shared<BoardWatch>(board, Fault::of_rank(place.rank));
+  std::atomic<bool> json = false;  ///< errors are reported as JSON
   std::shared_ptr<Communicator> group;
 };
 
@@ -246,7 +249,15 @@ World RankSession::world(const RecipeOptions& recipe, const Node& resolved) {
     request.report_waiting = &say;
     request.watch = connection.watch.get();
     request.step = [watch = connection.watch.get()] { return watch->current_step(); };
-    if (world.device.is_cuda()) request.device_backend = nccl_backend(world.device.index());
+    if (world.device.is_cuda()) {
+      request.device_backend = nccl_backend(world.device.index());
+      request.device_work = nccl_work_copy();
+    }
+    request.on_hang = [&connection](const Error& error) {
+      end_rank(connection.board, error, connection.json);
+    };
+    request.axes = [sizes = sizes_of_mesh(recipe.accelerator, connection.place.world)](
+                       const GroupShape& group) { return axes_of(sizes, group); };
     connection.board.enter("join", 0);
     connection.group = join(request);
     connection.board.leave();
@@ -258,11 +269,11 @@ World RankSession::world(const RecipeOptions& recipe, const Node& resolved) {
 }
 
 ExitCode RankSession::guarded(bool json, const std::function<ExitCode()>& body) {
+  if (connection_) connection_->json = json;
   if (!connection_ || !connection_->board.has_launcher()) return body();
   const auto fail = [&](const std::exception& error, const std::string& message) {
     const ExitCode code = exit_code_of(error);
-    const std::string fitting = json ? whole_lines(message, BoardWriter::kLongestError) : message;
-    connection_->board.fail(static_cast<int>(code), fitting.c_str());
+    report_to_launcher(connection_->board, code, message, json);
     return code;
   };
   try {
