@@ -24,8 +24,8 @@ void CollectiveLog::called(const CollectiveCall& call, int64_t sequence, int64_t
                     .peers = call.peers};
   const std::lock_guard lock(mutex_);
   beginning_ = call.on_device && !failed_;
-  if (beginning_) in_flight_.push_back({logged, clock_->milliseconds, {}});
-  last_ = std::move(logged);
+  last_ = logged;
+  if (beginning_) in_flight_.push_back({std::move(logged), clock_->milliseconds, {}});
 }
 
 void CollectiveLog::started(WorkPtr work) {

@@ -17,7 +17,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kLongestTick = std::chrono::milliseconds(1000);
 /// Of a timeout, so that short ones are kept too.
-constexpr int64_t kTicks = 4;
+constexpr int64_t kTicks = 8;
 /// After so many ticks a query that does not return tells nothing better than a hang.
 constexpr int kMostBlocked = 4;
 

@@ -309,12 +309,13 @@ TEST(HangWatchTest, ARankWithoutCollectivesAnswersToo) {
 /// A group that its owner has dropped is not watched any more.
 TEST(HangWatchTest, AGroupThatIsGoneIsNotReported) {
   HangReports reports;
-  const StorePtr store = c10::make_intrusive<c10d::HashStore>();
-  HangWatch watch(alone(store, reports));
-  auto log = watch.add_group({"world", "", {0, 1}});
-  log->called({.operation = "all-reduce", .purpose = "gradients", .on_device = true}, 1, 0);
-  log.reset();
-  std::this_thread::sleep_for(milliseconds(1800));
+  {
+    HangWatch watch(alone(c10::make_intrusive<c10d::HashStore>(), reports));
+    auto log = watch.add_group({"world", "", {0, 1}});
+    log->called({.operation = "all-reduce", .purpose = "gradients", .on_device = true}, 1, 0);
+    log.reset();
+    std::this_thread::sleep_for(milliseconds(1800));
+  }  // a report would have ended
   EXPECT_TRUE(reports.errors().empty()) << reports.text(1);
 }
 
@@ -327,6 +328,7 @@ TEST(HangWatchTest, AGroupThatIsGoneIsNotReported) {
   log->called({.operation = "all-reduce", .purpose = "gradients", .on_device = true}, 1, 0);
   std::atomic<int> queries = 0;
   log->started(c10::make_intrusive<DeviceWork>([&] { return ++queries > 2; }));
+  while (queries == 0) std::this_thread::sleep_for(milliseconds(1));
   if (::fork() == 0) {
     std::this_thread::sleep_for(seconds(3));
     ::kill(::getppid(), SIGCONT);
