@@ -351,7 +351,7 @@ std::unique_ptr<Communicator> join(const JoinRequest& request) {
   options.lost_ranks = lost;
   if (request.device_backend && request.on_hang && request.world > 1) {
     options.hang_watch = std::make_shared<HangWatch>(HangWatch::Options{
-        request.timeout,
+        request.device_timeout,
         request.on_hang,
         {request.rank, request.world, store("ranks")->clone(), !request.external_store, lost}});
   }

@@ -13,6 +13,7 @@
 
 #include "core/base/build_info.h"
 #include "core/base/error.h"
+#include "core/base/hardware_info.h"
 #include "core/base/log.h"
 #include "core/base/text.h"
 #include "parallel/join.h"
@@ -155,6 +156,16 @@ std::string build_text() {
 /// Seconds by which ranks time out after their launcher.
 constexpr double kLauncherFirst = 0.5;
 
+/// Seconds by which ranks and their launcher time out after the report of a collective that hangs
+/// on a GPU: ranks that wait on the host for the same reason know less, and the report takes
+/// seconds.
+constexpr int64_t kDeviceFirst = 8;
+
+bool may_use_gpus(const AcceleratorSection& section) {
+  const DeviceChoice wanted = section.wanted_device();
+  return wanted == DeviceChoice::kCuda || (wanted == DeviceChoice::kAuto && gpus_here() > 0);
+}
+
 int64_t whole_seconds(const Duration& time) {
   return std::max<int64_t>(1, std::llround(time.value));
 }
@@ -201,7 +212,8 @@ ExitCode launch_ranks(const AcceleratorSection& section, const RanksRequest& ran
   request.monitor_interval_ms =
       std::max<int64_t>(1, std::llround(section.monitor_interval.value * 1e3));
   request.job_token = environment_variable(kJobTokenVariable).value_or("");
-  request.timeout_seconds = whole_seconds(section.timeout);
+  request.timeout_seconds =
+      whole_seconds(section.timeout) + (may_use_gpus(section) ? kDeviceFirst : 0);
   request.join_timeout_seconds = whole_seconds(section.join_timeout);
   if (!ranks.run_dir.empty()) {
     request.log_dir = ranks.run_dir + "/logs";
@@ -249,7 +261,9 @@ World RankSession::world(const RecipeOptions& recipe, const Node& resolved) {
     request.report_waiting = &say;
     request.watch = connection.watch.get();
     request.step = [watch = connection.watch.get()] { return watch->current_step(); };
+    request.device_timeout = recipe.accelerator.timeout.value;
     if (world.device.is_cuda()) {
+      request.timeout += kDeviceFirst;
       request.device_backend = nccl_backend(world.device.index());
       request.device_work = nccl_work_copy();
     }

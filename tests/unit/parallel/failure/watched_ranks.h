@@ -118,7 +118,7 @@ inline std::vector<JoinRequest> watched_requests(
     bool coalesces = false) {
   std::vector<JoinRequest> requests = requests_of(world);
   for (JoinRequest& request : requests) {
-    request.timeout = 1;
+    request.device_timeout = 1;
     request.step = [] { return int64_t{7}; };
     request.device_backend = [rule, coalesces](const StorePtr&,
                                                const GroupOptions& options) -> BackendPtr {
