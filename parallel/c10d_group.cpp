@@ -16,13 +16,12 @@
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/base/text.h"
-#include "parallel/lost_ranks.h"
+#include "parallel/failure/hang_watch.h"
+#include "parallel/failure/lost_ranks.h"
 #include "parallel/shared_memory/block_exchange.h"
 
 namespace accel {
 namespace {
-
-using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 
 bool tells_of_loss(const std::string& text) {
   for (const char* words :
@@ -86,7 +85,7 @@ class C10dGroup final : public Communicator {
       std::iota(options_.members.begin(), options_.members.end(), int64_t{0});
     }
     host_ = make_host_backend();
-    if (options.device_backend) device_ = options.device_backend(prefixed("device"), options);
+    if (options.device_backend) connect_devices();
   }
 
   std::unique_ptr<Pending> start_messages(const std::vector<Message>& messages,
@@ -98,22 +97,32 @@ class C10dGroup final : public Communicator {
     const bool coalesced = backend.supportsCoalescing();
     std::vector<std::unique_ptr<Pending>> started;
     if (coalesced) backend.startCoalescing();
+    CollectiveCall all{.operation = "messages with", .purpose = purpose, .bytes = 0};
+    all.on_device = !messages.front().tensor.is_cpu();
     for (const Message& message : messages) {
-      std::unique_ptr<Pending> pending = begin(purpose, [&] {
+      const bool sends = message.kind == Message::Kind::kSend;
+      CollectiveCall call = call_of(sends ? "send to" : "receive from", purpose, message.tensor);
+      call.peers = {options_.members[static_cast<size_t>(message.peer)]};
+      call.on_device = call.on_device && !coalesced;  // else it ends with `all`
+      all.bytes += call.bytes;
+      if (std::find(all.peers.begin(), all.peers.end(), call.peers.front()) == all.peers.end()) {
+        all.peers.push_back(call.peers.front());
+      }
+      std::unique_ptr<Pending> pending = begin(call, [&] {
         std::vector<at::Tensor> tensors = {message.tensor};
         const auto peer = static_cast<int>(message.peer);
-        return message.kind == Message::Kind::kSend ? backend.send(tensors, peer, kMessageTag)
-                                                    : backend.recv(tensors, peer, kMessageTag);
+        return sends ? backend.send(tensors, peer, kMessageTag)
+                     : backend.recv(tensors, peer, kMessageTag);
       });
       if (!coalesced) started.push_back(std::move(pending));
     }
-    if (coalesced) started.push_back(begin(purpose, [&] { return backend.endCoalescing(); }));
+    if (coalesced) started.push_back(begin(all, [&] { return backend.endCoalescing(); }));
     return std::make_unique<Messages>(std::move(started));
   }
 
   std::unique_ptr<Pending> start_all_reduce(at::Tensor tensor, ReduceOp op,
                                             const char* purpose) override {
-    return begin(purpose, [&] {
+    return begin(call_of("all-reduce", purpose, tensor), [&] {
       std::vector<at::Tensor> tensors = {tensor};
       c10d::AllreduceOptions wanted;
       wanted.reduceOp = c10d_op(op);
@@ -125,7 +134,7 @@ class C10dGroup final : public Communicator {
   at::Tensor shared_zeros(int64_t bytes, const char* purpose) override {
     if (!shares_memory()) return Communicator::shared_zeros(bytes, purpose);
     at::Tensor zeros;
-    begin(purpose, [&]() -> WorkPtr {
+    begin({.operation = "allocation", .purpose = purpose, .bytes = bytes}, [&]() -> WorkPtr {
       zeros = host_->allocateTensor(bytes);
       return {};
     });
@@ -133,7 +142,7 @@ class C10dGroup final : public Communicator {
   }
 
   void broadcast(at::Tensor tensor, int64_t root, const char* purpose) override {
-    begin(purpose, [&] {
+    begin(call_of("broadcast", purpose, tensor), [&] {
       std::vector<at::Tensor> tensors = {tensor};
       c10d::BroadcastOptions wanted;
       wanted.rootRank = root;
@@ -143,7 +152,7 @@ class C10dGroup final : public Communicator {
 
   std::unique_ptr<Pending> start_all_gather(at::Tensor out, const at::Tensor& in,
                                             const char* purpose) override {
-    return begin(purpose, [&] {
+    return begin(call_of("all-gather", purpose, in), [&] {
       at::Tensor all = out.view({-1}), own = in.reshape({-1});
       return backend_of(in)._allgather_base(all, own);
     });
@@ -151,7 +160,7 @@ class C10dGroup final : public Communicator {
 
   std::unique_ptr<Pending> start_reduce_scatter(at::Tensor out, const at::Tensor& in, ReduceOp op,
                                                 const char* purpose) override {
-    return begin(purpose, [&] {
+    return begin(call_of("reduce-scatter", purpose, in), [&] {
       at::Tensor own = out.view({-1}), all = in.view({-1});
       c10d::ReduceScatterOptions wanted;
       wanted.reduceOp = c10d_op(op);
@@ -163,7 +172,7 @@ class C10dGroup final : public Communicator {
                                             const std::vector<int64_t>& out_rows,
                                             const std::vector<int64_t>& in_rows,
                                             const char* purpose) override {
-    return begin(purpose, [&] {
+    return begin(call_of("all-to-all", purpose, in), [&] {
       at::Tensor to = out, from = in;
       std::vector<int64_t> out_sizes = out_rows, in_sizes = in_rows;
       return backend_of(in).alltoall_base(to, from, out_sizes, in_sizes);
@@ -171,7 +180,7 @@ class C10dGroup final : public Communicator {
   }
 
   void barrier(const char* purpose) override {
-    begin(purpose, [&] { return host_->barrier(); })->wait();
+    begin({.operation = "barrier", .purpose = purpose}, [&] { return host_->barrier(); })->wait();
   }
 
   std::unique_ptr<Communicator> split(const Partition& partition) override {
@@ -184,6 +193,7 @@ class C10dGroup final : public Communicator {
       options.members.push_back(options_.members[static_cast<size_t>(member)]);
     }
     const std::string name = accel::text("split {}/{}", splits_++, ranks.front());
+    options.name += "/" + name;
     return std::make_unique<C10dGroup>(prefixed(name), options);
   }
 
@@ -280,15 +290,62 @@ class C10dGroup final : public Communicator {
     return *device_;
   }
 
+  /// The ranks' GPUs connect to each other, which may hang as a collective does.
+  void connect_devices() {
+    if (options_.hang_watch) {
+      log_ = options_.hang_watch->add_group({options_.name, axes(), options_.members});
+    }
+    logged({.operation = "connection", .purpose = "devices", .on_device = true}, 0,
+           [&]() -> WorkPtr {
+             device_ = options_.device_backend(prefixed("device"), options_);
+             return {};
+           });
+  }
+
+  /// "" when they are unknown.
+  std::string axes() const {
+    const std::vector<int64_t>& members = options_.members;
+    if (!options_.axes || members.size() < 2) return "";
+    const int64_t stride = members[1] - members[0];
+    for (size_t i = 1; i < members.size(); ++i) {
+      if (members[i] - members[i - 1] != stride) return "";
+    }
+    return options_.axes({world(), stride});
+  }
+
+  static CollectiveCall call_of(const char* operation, const char* purpose,
+                                const at::Tensor& tensor) {
+    return {.operation = operation,
+            .purpose = purpose,
+            .bytes = static_cast<int64_t>(tensor.nbytes()),
+            .on_device = !tensor.is_cpu()};
+  }
+
+  /// The work that `start` returns.
   template <class Start>
-  std::unique_ptr<Pending> begin(const char* purpose, Start start) {
-    RECORD_FUNCTION(std::string("start ") + purpose, {});
+  WorkPtr logged(const CollectiveCall& call, int64_t sequence, Start start) {
+    if (!log_) return start();
+    log_->called(call, sequence, current_step());
+    try {
+      WorkPtr work = start();
+      log_->started(work && options_.device_work && call.on_device ? options_.device_work(work)
+                                                                   : work);
+      return work;
+    } catch (...) {
+      log_->started({});
+      throw;
+    }
+  }
+
+  template <class Start>
+  std::unique_ptr<Pending> begin(const CollectiveCall& call, Start start) {
+    RECORD_FUNCTION(std::string("start ") + call.purpose, {});
     const int64_t sequence = ++sequence_;
-    if (options_.watch) options_.watch->entered(purpose, sequence);
+    if (options_.watch) options_.watch->entered(call.purpose, sequence);
     WorkPtr work;
-    guarded(purpose, sequence, [&] { work = start(); });
+    guarded(call.purpose, sequence, [&] { work = logged(call, sequence, start); });
     if (options_.watch) options_.watch->left();
-    return std::make_unique<InFlight>(*this, std::move(work), purpose, sequence);
+    return std::make_unique<InFlight>(*this, std::move(work), call.purpose, sequence);
   }
 
   /// Runs a call of a collective; converts c10d's exceptions to Error.
@@ -301,9 +358,12 @@ class C10dGroup final : public Communicator {
     }
   }
 
+  /// 0: none
+  int64_t current_step() const { return options_.step ? options_.step() : 0; }
+
   /// "at step 3, in collective 41 'gradients'"
   std::string place_text(const char* purpose, int64_t sequence) const {
-    const int64_t step = options_.step ? options_.step() : 0;
+    const int64_t step = current_step();
     const std::string at = step > 0 ? accel::text("at step {}, ", step) : "";
     return at + accel::text("in collective {} '{}'", sequence, purpose);
   }
@@ -341,7 +401,8 @@ class C10dGroup final : public Communicator {
   GroupOptions options_;
   StorePtr store_;
   BackendPtr host_;
-  BackendPtr device_;  ///< null on the CPU
+  BackendPtr device_;                        ///< null on the CPU
+  std::shared_ptr<CollectiveLog> log_ = {};  ///< null: not watched
   int64_t sequence_ = 0;
   int64_t splits_ = 0;
 };

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "parallel/communicator.h"
+#include "parallel/failure/collective_log.h"
 #include "parallel/shared_memory/cpu_backend.h"
 
 namespace c10d {
@@ -22,10 +23,15 @@ using StorePtr = c10::intrusive_ptr<c10d::Store>;
 using BackendPtr = c10::intrusive_ptr<c10d::Backend>;
 
 struct GroupOptions;
+class HangWatch;
 class LostRanks;
 
 /// Makes the backend of a device, by rendezvous in the store.
 using BackendMaker = std::function<BackendPtr(const StorePtr&, const GroupOptions&)>;
+
+/// A copy of a device's work that completes with it and holds no tensors, whose memory would else
+/// be in use until the watch sees the end.
+using WorkCopy = std::function<WorkPtr(const WorkPtr&)>;
 
 struct GroupOptions {
   int64_t rank = 0;
@@ -41,6 +47,11 @@ struct GroupOptions {
   std::vector<int64_t> members = {};  ///< global ranks of the group; empty: all of `world`
   std::shared_ptr<const LostRanks> lost_ranks = {};  ///< for error messages; may be null
   std::function<int64_t()> step = {};  ///< the step in progress, for error messages; may be null
+  std::string name = "world";          ///< differs between the groups of a rank
+  std::shared_ptr<HangWatch> hang_watch = {};  ///< of `device_backend`; null: none
+  WorkCopy device_work = {};                   ///< for the watch; null: the work itself
+  /// The name of a group's axes in the mesh, for error messages; may be null.
+  std::function<std::string(const GroupShape&)> axes = {};
 };
 
 /// The first line of c10d's error message, without the source location before it. Of an error of

@@ -24,7 +24,8 @@
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "parallel/call_within.h"
-#include "parallel/lost_ranks.h"
+#include "parallel/failure/hang_watch.h"
+#include "parallel/failure/lost_ranks.h"
 #include "parallel/rendezvous/rendezvous.h"
 
 namespace accel {
@@ -342,10 +343,18 @@ std::unique_ptr<Communicator> join(const JoinRequest& request) {
   options.machine = request.machine;
   options.cpu_backend = request.cpu_backend;
   options.device_backend = request.device_backend;
+  options.device_work = request.device_work;
+  options.axes = request.axes;
   const auto lost = std::make_shared<LostRanks>(store("ranks"), request.rank, request.world,
                                                 !request.external_store, request.places);
   meet(request, store("meeting"), {host_name(), options.host}, lost);
   options.lost_ranks = lost;
+  if (request.device_backend && request.on_hang && request.world > 1) {
+    options.hang_watch = std::make_shared<HangWatch>(HangWatch::Options{
+        request.device_timeout,
+        request.on_hang,
+        {request.rank, request.world, store("ranks")->clone(), !request.external_store, lost}});
+  }
   std::unique_ptr<Communicator> group = make_c10d_group(store("group"), options);
   FLAGS_caffe2_log_level = std::max(level, kError);
   return request.checked ? make_checked(std::move(group)) : std::move(group);

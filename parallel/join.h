@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/base/environment.h"
+#include "core/base/error.h"
 #include "parallel/c10d_group.h"
 #include "parallel/communicator.h"
 #include "parallel/rendezvous/launcher_channel.h"
@@ -27,11 +28,12 @@ struct JoinRequest {
   std::string interface;         ///< whose address the other ranks use; empty: the route to rank 0
   std::string machine = {};      ///< equal on ranks of the same machine
   CpuBackend cpu_backend = CpuBackend::kAuto;
-  double join_timeout = 120;  ///< seconds for all ranks to join
-  double timeout = 600;       ///< of a collective, in seconds
-  std::string recipe;         ///< must be the same on all ranks
-  std::string build;          ///< must be the same on all ranks
-  bool checked = false;       ///< make_checked()
+  double join_timeout = 120;    ///< seconds for all ranks to join
+  double timeout = 600;         ///< of a collective, in seconds
+  double device_timeout = 600;  ///< of one that `on_hang` watches; shorter than `timeout`
+  std::string recipe;           ///< must be the same on all ranks
+  std::string build;            ///< must be the same on all ranks
+  bool checked = false;         ///< make_checked()
   /// The place of each rank in the mesh, "pp 1, tp 0", for error messages; may be empty.
   std::vector<std::string> places = {};
   std::function<void(const std::string&)> report_waiting =
@@ -39,6 +41,13 @@ struct JoinRequest {
   RankWatch* watch = nullptr;          ///< outlives the group; may be null
   std::function<int64_t()> step = {};  ///< the step in progress, for error messages; may be null
   BackendMaker device_backend = {};    ///< for tensors on devices; null: CPU only
+  WorkCopy device_work = {};           ///< see GroupOptions
+  /// Gets the error of a collective that does not complete on a device within `device_timeout`, in
+  /// another thread than join()'s caller, which may wait for the device forever: it should end the
+  /// process. Null: such collectives are not watched.
+  std::function<void(const Error&)> on_hang = {};
+  /// See GroupOptions.
+  std::function<std::string(const GroupShape&)> axes = {};
 };
 
 /// The request of a rank that accel-run's launcher (`channel`), torchrun, mpirun or srun has

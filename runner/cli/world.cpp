@@ -3,6 +3,7 @@
 #include <sys/time.h>
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cmath>
 #include <csignal>
 #include <cstdlib>
@@ -12,12 +13,14 @@
 
 #include "core/base/build_info.h"
 #include "core/base/error.h"
+#include "core/base/hardware_info.h"
 #include "core/base/log.h"
 #include "core/base/text.h"
 #include "parallel/join.h"
 #include "parallel/nccl.h"
 #include "parallel/rendezvous/launcher_channel.h"
 #include "parallel/rendezvous/rank_info.h"
+#include "runner/cli/end_rank.h"
 #include "runner/cli/error_text.h"
 #include "runner/launch/launcher.h"
 #include "runner/launch/status_board.h"
@@ -153,6 +156,16 @@ std::string build_text() {
 /// Seconds by which ranks time out after their launcher.
 constexpr double kLauncherFirst = 0.5;
 
+/// Seconds by which ranks and their launcher time out after the report of a collective that hangs
+/// on a GPU: ranks that wait on the host for the same reason know less, and the report takes
+/// seconds.
+constexpr int64_t kDeviceFirst = 8;
+
+bool may_use_gpus(const AcceleratorSection& section) {
+  const DeviceChoice wanted = section.wanted_device();
+  return wanted == DeviceChoice::kCuda || (wanted == DeviceChoice::kAuto && gpus_here() > 0);
+}
+
 int64_t whole_seconds(const Duration& time) {
   return std::max<int64_t>(1, std::llround(time.value));
 }
@@ -199,7 +212,8 @@ ExitCode launch_ranks(const AcceleratorSection& section, const RanksRequest& ran
   request.monitor_interval_ms =
       std::max<int64_t>(1, std::llround(section.monitor_interval.value * 1e3));
   request.job_token = environment_variable(kJobTokenVariable).value_or("");
-  request.timeout_seconds = whole_seconds(section.timeout);
+  request.timeout_seconds =
+      whole_seconds(section.timeout) + (may_use_gpus(section) ? kDeviceFirst : 0);
   request.join_timeout_seconds = whole_seconds(section.join_timeout);
   if (!ranks.run_dir.empty()) {
     request.log_dir = ranks.run_dir + "/logs";
@@ -216,6 +230,7 @@ struct RankSession::Connection {
   OrphanGuard guard{link ? link->lifeline_fd.value_or(-1) : -1};
   std::shared_ptr<BoardWatch> watch =
       std::make_shared<BoardWatch>(board, Fault::of_rank(place.rank));
+  std::atomic<bool> json = false;  ///< errors are reported as JSON
   std::shared_ptr<Communicator> group;
 };
 
@@ -246,7 +261,17 @@ World RankSession::world(const RecipeOptions& recipe, const Node& resolved) {
     request.report_waiting = &say;
     request.watch = connection.watch.get();
     request.step = [watch = connection.watch.get()] { return watch->current_step(); };
-    if (world.device.is_cuda()) request.device_backend = nccl_backend(world.device.index());
+    request.device_timeout = recipe.accelerator.timeout.value;
+    if (world.device.is_cuda()) {
+      request.timeout += kDeviceFirst;
+      request.device_backend = nccl_backend(world.device.index());
+      request.device_work = nccl_work_copy();
+    }
+    request.on_hang = [&connection](const Error& error) {
+      end_rank(connection.board, error, connection.json);
+    };
+    request.axes = [sizes = sizes_of_mesh(recipe.accelerator, connection.place.world)](
+                       const GroupShape& group) { return axes_of(sizes, group); };
     connection.board.enter("join", 0);
     connection.group = join(request);
     connection.board.leave();
@@ -258,11 +283,11 @@ World RankSession::world(const RecipeOptions& recipe, const Node& resolved) {
 }
 
 ExitCode RankSession::guarded(bool json, const std::function<ExitCode()>& body) {
+  if (connection_) connection_->json = json;
   if (!connection_ || !connection_->board.has_launcher()) return body();
   const auto fail = [&](const std::exception& error, const std::string& message) {
     const ExitCode code = exit_code_of(error);
-    const std::string fitting = json ? whole_lines(message, BoardWriter::kLongestError) : message;
-    connection_->board.fail(static_cast<int>(code), fitting.c_str());
+    report_to_launcher(connection_->board, code, message, json);
     return code;
   };
   try {

@@ -2,6 +2,8 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <cstdlib>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
@@ -40,6 +42,11 @@ TEST(NcclTest, AMissingLibraryAndAFailedConnectionAreErrors) {
             "rank 1 cannot connect GPU 5 to the others: ncclSystemError: Connect to 10.0.0.2<5000> "
             "failed : Connection timed out\n"
             "set NCCL_DEBUG=INFO in the environment for details");
+  // c10d's own limits are later than those of the default of ten minutes.
+  EXPECT_EQ(nccl_timeout(600), std::chrono::seconds(660));
+  EXPECT_EQ(nccl_timeout(0.7), std::chrono::seconds(61));
+  EXPECT_STREQ(std::getenv("TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC"), "720");
+  EXPECT_TRUE(complaint([] { nccl_work_copy()({}); }).starts_with("NCCL is unavailable: "));
 }
 
 }  // namespace

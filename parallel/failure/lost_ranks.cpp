@@ -1,4 +1,4 @@
-#include "parallel/lost_ranks.h"
+#include "parallel/failure/lost_ranks.h"
 
 #include <algorithm>
 #include <chrono>
@@ -116,6 +116,10 @@ LostRanks::LostRanks(c10::intrusive_ptr<c10d::Store> store, int64_t rank, int64_
 
 std::string LostRanks::name(int64_t rank) const {
   return "rank " + with_place(rank, places_);
+}
+
+std::string LostRanks::name_with_host(c10d::Store& store, int64_t rank) const {
+  return named({rank}, host_of(store, rank).host, places_);
 }
 
 void LostRanks::publish(const RankHost& own) const {

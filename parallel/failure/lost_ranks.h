@@ -30,6 +30,8 @@ class LostRanks {
 
   /// "rank 3", or with its place "rank 3 (pp 1, tp 1)".
   std::string name(int64_t rank) const;
+  /// "rank 3 (pp 1, tp 1) on host 'b'". `store`: as in the constructor, by any connection.
+  std::string name_with_host(c10d::Store& store, int64_t rank) const;
 
   /// Publishes the host of this rank. Before the ranks meet.
   void publish(const RankHost& own) const;
