@@ -28,7 +28,7 @@ float* memory_of_panels() {
 
 void small_product(const MatrixPart& a, const MatrixPart& b, const ProductShape& shape,
                    const ProductTarget& to) {
-  if (measured_cpu() == MeasuredCpu::kUnmeasured ||
+  if (measured_cpu() != MeasuredCpu::kIntelAvx512 ||
       panel_numbers(shape.inner, shape.columns) > kMostNumbers) {
     return matrix_product(a, b, shape, to);
   }
