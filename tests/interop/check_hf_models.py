@@ -355,6 +355,8 @@ class Trained:
 
     @functools.cached_property
     def exact(self):
+        if hasattr(self.twin, "set_experts_implementation"):
+            self.twin.set_experts_implementation("eager")  # PyTorch's grouped products lack float64
         losses = train(self.twin.double(), in_float64(self.batches))
         return self.twin.float(), losses
 
