@@ -2,8 +2,6 @@
 
 #include <ATen/ops/empty.h>
 
-#include "core/base/cpu_target.h"
-#include "kernels/cpu/measured_cpu.h"
 #include "kernels/cpu/panel_product.h"
 #include "kernels/cpu/parallel.h"
 
@@ -11,12 +9,21 @@ namespace accel {
 namespace {
 
 constexpr int64_t kLeastRows = 256;    // for which a weight is packed
+constexpr int64_t kLongestSum = 1024;  // of one register: MKL adds shorter sums, more exactly
 constexpr int64_t kRowsOfPart = 96;    // of one thread
 constexpr int64_t kFloatsOfLine = 16;  // a cache line, at which panels begin
 
-/// Numbers of a weight that fit in the second cache.
-int64_t most_numbers() {
-  return cpu_target() == CpuTarget::kAvx512 ? 262144 : 65536;
+/// Numbers of a packed weight that fit in the second cache.
+int64_t most_numbers(MeasuredCpu cpu) {
+  switch (cpu) {
+    case MeasuredCpu::kAvx2:
+      return 65536;
+    case MeasuredCpu::kIntelAvx512:
+      return 262144;
+    case MeasuredCpu::kUnmeasured:
+      break;
+  }
+  return 0;
 }
 
 bool is_float_matrix(const at::Tensor& x) {
@@ -25,11 +32,11 @@ bool is_float_matrix(const at::Tensor& x) {
 
 }  // namespace
 
-bool is_narrow_product(const at::Tensor& a, const at::Tensor& b) {
-  return measured_cpu() != MeasuredCpu::kUnmeasured && is_float_matrix(a) && is_float_matrix(b) &&
-         a.size(1) == b.size(0) && a.size(0) >= kLeastRows && a.stride(1) == 1 &&
+bool is_narrow_product(const at::Tensor& a, const at::Tensor& b, MeasuredCpu cpu) {
+  return is_float_matrix(a) && is_float_matrix(b) && a.size(1) == b.size(0) &&
+         a.size(0) >= kLeastRows && a.size(1) <= kLongestSum && a.stride(1) == 1 &&
          (b.stride(0) == 1 || b.stride(1) == 1) &&
-         panel_numbers(b.size(0), b.size(1)) <= most_numbers();
+         panel_numbers(b.size(0), b.size(1)) <= most_numbers(cpu);
 }
 
 at::Tensor narrow_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias) {

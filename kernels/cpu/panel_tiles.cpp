@@ -193,6 +193,18 @@ ACCEL_PART_OF_LOOP void pack_turned(const MatrixPart& b, int64_t inner, int64_t 
   }
 }
 
+/// Of the panels that ACCEL_FOR_EACH_CPU_OF selects.
+int64_t columns_of_panel() {
+  switch (cpu_target()) {
+    case CpuTarget::kAvx512:
+      return TileSizes<64>::kColumns;
+    case CpuTarget::kAvx2:
+      return TileSizes<32>::kColumns;
+    default:
+      return TileSizes<16>::kColumns;
+  }
+}
+
 template <int kBytes>
 ACCEL_PART_OF_LOOP void pack(const MatrixPart& b, const ProductShape& shape, float* panels) {
   constexpr int64_t kColumns = TileSizes<kBytes>::kColumns;
@@ -207,19 +219,8 @@ ACCEL_PART_OF_LOOP void pack(const MatrixPart& b, const ProductShape& shape, flo
 
 }  // namespace
 
-int64_t panel_columns() {
-  switch (cpu_target()) {
-    case CpuTarget::kAvx512:
-      return TileSizes<64>::kColumns;
-    case CpuTarget::kAvx2:
-      return TileSizes<32>::kColumns;
-    default:
-      return TileSizes<16>::kColumns;
-  }
-}
-
 int64_t panel_numbers(int64_t inner, int64_t columns) {
-  const int64_t width = panel_columns();
+  const int64_t width = columns_of_panel();
   return (columns + width - 1) / width * width * inner;
 }
 

@@ -29,7 +29,7 @@ using RankCalls = std::map<std::string, LoggedCall>;
 struct HungCall {
   LoggedCall call;
   LoggedGroup group;
-  int64_t seconds = 0;  ///< that it has waited
+  int64_t seconds = 0;  ///< waiting time
 };
 
 /// Exchanges the calls of the ranks through the store, for seven seconds at most. The first rank
@@ -39,7 +39,7 @@ class HangReport {
   struct Options {
     int64_t rank = 0;
     int64_t world = 1;
-    /// Of LostRanks, by a connection of its own: another thread may block the others.
+    /// The store of LostRanks by a separate connection, since a waiting thread blocks its own.
     c10::intrusive_ptr<c10d::Store> store;
     bool of_rank_0 = false;  ///< rank 0 serves the store
     std::shared_ptr<const LostRanks> ranks;

@@ -16,13 +16,12 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kLongestTick = std::chrono::milliseconds(1000);
-/// Of a timeout, so that short ones are kept too.
+/// Ticks per timeout, for timeouts below eight seconds.
 constexpr int64_t kTicks = 8;
-/// After so many ticks a query that does not return tells nothing better than a hang.
+/// Ticks after which a blocked query counts as a hang.
 constexpr int kMostBlocked = 4;
 
-/// The result of a call that may block, in a thread of its own; none while it or the one before is
-/// blocked.
+/// Runs a call that may block in a separate thread; null while it or the previous one is blocked.
 template <class Call>
 auto try_within(const std::shared_ptr<std::atomic<bool>>& busy, std::chrono::milliseconds limit,
                 Call call) -> std::optional<decltype(call())> {

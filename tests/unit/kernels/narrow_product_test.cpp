@@ -9,11 +9,10 @@
 #include <ATen/ops/randn.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <limits>
-#include <string>
+#include <utility>
 
-#include "core/base/cpu_target.h"
-#include "kernels/cpu/measured_cpu.h"
 #include "kernels/cpu_operators.h"
 
 namespace accel::narrow_product_test {
@@ -33,7 +32,6 @@ double distance(const at::Tensor& a, const at::Tensor& b) {
 class NarrowProductTest : public testing::Test {
  protected:
   void SetUp() override {
-    if (measured_cpu() == MeasuredCpu::kUnmeasured) GTEST_SKIP() << "ATen multiplies here";
     at::manual_seed(2);
     use_kernels(Kernels::kFused);
   }
@@ -45,11 +43,11 @@ class NarrowProductTest : public testing::Test {
 
 TEST_F(NarrowProductTest, IsThatOfDoubles) {
   for (const auto& [rows, inner, columns] :
-       {std::array<int64_t, 3>{256, 128, 512}, {300, 70, 65}, {1001, 512, 100}, {256, 1, 1}}) {
+       {std::array<int64_t, 3>{256, 128, 512}, {300, 70, 65}, {1001, 300, 100}, {256, 1, 1}}) {
     const at::Tensor a = matrix(rows, inner), weight = matrix(columns, inner);
     const at::Tensor turned = matrix(inner, columns), bias = at::randn({columns});
     for (const at::Tensor& b : {weight.t(), turned}) {
-      ASSERT_TRUE(is_narrow_product(a, b));
+      ASSERT_TRUE(is_narrow_product(a, b, MeasuredCpu::kIntelAvx512));
       const at::Tensor wanted = at::mm(a.to(at::kDouble), b.to(at::kDouble));
       EXPECT_LT(distance(narrow_product(a, b, {}), wanted), 1e-4) << rows;
       EXPECT_LT(distance(narrow_product(a, b, bias), wanted + bias.to(at::kDouble)), 1e-4) << rows;
@@ -65,6 +63,7 @@ TEST_F(NarrowProductTest, HasTheSameBitsForAnyNumberOfThreads) {
 }
 
 TEST_F(NarrowProductTest, ReplacesAtensOperators) {
+  if (measured_cpu() == MeasuredCpu::kUnmeasured) GTEST_SKIP() << "ATen multiplies here";
   const at::Tensor x = at::randn({2, 200, 96}).set_requires_grad(true);
   const at::Tensor weight = at::randn({80, 96}).set_requires_grad(true);
   const at::Tensor bias = at::randn({80}).set_requires_grad(true);
@@ -94,16 +93,23 @@ TEST_F(NarrowProductTest, LeavesOtherSumsToAten) {
 }
 
 TEST_F(NarrowProductTest, TakesWhatWasMeasuredToBeFaster) {
+  constexpr auto kCpu = MeasuredCpu::kIntelAvx512;
   const at::Tensor a = at::randn({256, 64}), b = at::randn({64, 64});
-  EXPECT_TRUE(is_narrow_product(a, b));
-  EXPECT_FALSE(is_narrow_product(a.narrow(0, 0, 255), b));
-  EXPECT_FALSE(is_narrow_product(at::randn({64, 256}).t(), b));
-  EXPECT_FALSE(is_narrow_product(a, at::randn({64, 128}).as_strided({64, 64}, {128, 2})));
-  EXPECT_FALSE(is_narrow_product(a.to(at::kDouble), b.to(at::kDouble)));
-  EXPECT_FALSE(is_narrow_product(a, b.to(at::kBFloat16)));
-  const int64_t most = cpu_target() == CpuTarget::kAvx512 ? 4096 : 1024;
-  EXPECT_TRUE(is_narrow_product(a, at::randn({64, most})));
-  EXPECT_FALSE(is_narrow_product(a, at::randn({64, most + 1})));
+  EXPECT_TRUE(is_narrow_product(a, b, kCpu));
+  EXPECT_FALSE(is_narrow_product(a.narrow(0, 0, 255), b, kCpu));
+  EXPECT_FALSE(is_narrow_product(at::randn({64, 256}).t(), b, kCpu));
+  EXPECT_FALSE(is_narrow_product(a, at::randn({64, 128}).as_strided({64, 64}, {128, 2}), kCpu));
+  EXPECT_FALSE(is_narrow_product(a, at::randn({65, 64}), kCpu));
+  EXPECT_FALSE(is_narrow_product(a.to(at::kDouble), b.to(at::kDouble), kCpu));
+  EXPECT_FALSE(is_narrow_product(a, b.to(at::kBFloat16), kCpu));
+  EXPECT_TRUE(is_narrow_product(at::randn({256, 1024}), at::randn({1024, 64}), kCpu));
+  EXPECT_FALSE(is_narrow_product(at::randn({256, 1025}), at::randn({1025, 64}), kCpu));
+  for (const auto& [cpu, most] : {std::pair(MeasuredCpu::kIntelAvx512, int64_t{4096}),
+                                  std::pair(MeasuredCpu::kAvx2, int64_t{1024})}) {
+    EXPECT_TRUE(is_narrow_product(a, at::randn({64, most}), cpu));
+    EXPECT_FALSE(is_narrow_product(a, at::randn({64, most + 1}), cpu));
+  }
+  EXPECT_FALSE(is_narrow_product(a, b, MeasuredCpu::kUnmeasured));
 }
 
 }  // namespace
