@@ -24,6 +24,7 @@
 #include "kernels/adam.h"
 #include "kernels/cpu_operators.h"
 #include "kernels/cross_entropy.h"
+#include "kernels/feed_forward.h"
 #include "kernels/few_rows.h"
 #include "kernels/gelu.h"
 #include "kernels/max_pool.h"
@@ -87,6 +88,18 @@ Forward attention(at::IntArrayRef sizes, bool is_causal, at::ScalarType type = a
 Forward linear(int64_t rows, int64_t inputs, int64_t outputs) {
   return [x = leaf({rows, inputs}), weight = leaf({outputs, inputs}), bias = leaf({outputs})] {
     return at::linear(x, weight, bias);
+  };
+}
+
+/// The layers one by one with the reference kernels.
+Forward feed_forward_layers(int64_t rows, int64_t width, int64_t inner) {
+  const FeedForward layers = {{leaf({inner, width}), leaf({inner})},
+                              {leaf({width, inner}), leaf({width})},
+                              GeluForm::kTanh};
+  return [x = leaf({rows, width}), layers] {
+    if (is_narrow_feed_forward(x, layers)) return feed_forward(x, layers);
+    const at::Tensor inner = gelu_tanh(at::linear(x, layers.in.weight, layers.in.bias));
+    return at::linear(inner, layers.out.weight, layers.out.bias);
   };
 }
 
@@ -165,6 +178,9 @@ const std::vector<KernelCase> kCases = {
          return linear_gelu(x, weight, bias);
        };
      }},
+    {"feed_forward/4096x128x512", [] { return feed_forward_layers(4096, 128, 512); }},
+    {"feed_forward/1024x256x1024", [] { return feed_forward_layers(1024, 256, 1024); }},
+    {"feed_forward/1024x64x256", [] { return feed_forward_layers(1024, 64, 256); }},
     {"gelu_tanh/1M", [] { return [x = leaf({1 << 20})] { return gelu_tanh(x); }; }},
     {"gelu_tanh/1M/bf16",
      [] {

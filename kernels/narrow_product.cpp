@@ -2,6 +2,7 @@
 
 #include <ATen/ops/empty.h>
 
+#include "kernels/cpu/aligned_numbers.h"
 #include "kernels/cpu/panel_product.h"
 #include "kernels/cpu/parallel.h"
 
@@ -11,7 +12,6 @@ namespace {
 constexpr int64_t kLeastRows = 256;    // for which a weight is packed
 constexpr int64_t kLongestSum = 1024;  // of one register: MKL adds shorter sums, more exactly
 constexpr int64_t kRowsOfPart = 96;    // of one thread
-constexpr int64_t kFloatsOfLine = 16;  // a cache line, at which panels begin
 
 /// Numbers of a packed weight that fit in the second cache.
 int64_t most_numbers(MeasuredCpu cpu) {
@@ -32,23 +32,26 @@ bool is_float_matrix(const at::Tensor& x) {
 
 }  // namespace
 
+bool is_narrow_product(int64_t rows, int64_t inner, int64_t columns, MeasuredCpu cpu) {
+  return rows >= kLeastRows && inner <= kLongestSum &&
+         panel_numbers(inner, columns) <= most_numbers(cpu);
+}
+
 bool is_narrow_product(const at::Tensor& a, const at::Tensor& b, MeasuredCpu cpu) {
-  return is_float_matrix(a) && is_float_matrix(b) && a.size(1) == b.size(0) &&
-         a.size(0) >= kLeastRows && a.size(1) <= kLongestSum && a.stride(1) == 1 &&
+  return is_float_matrix(a) && is_float_matrix(b) && a.size(1) == b.size(0) && a.stride(1) == 1 &&
          (b.stride(0) == 1 || b.stride(1) == 1) &&
-         panel_numbers(b.size(0), b.size(1)) <= most_numbers(cpu);
+         is_narrow_product(a.size(0), b.size(0), b.size(1), cpu);
 }
 
 at::Tensor narrow_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias) {
   const int64_t rows = a.size(0), inner = a.size(1), columns = b.size(1);
   const bool is_turned = b.stride(1) != 1;
   at::Tensor y = at::empty({rows, columns}, a.options());
-  const at::Tensor memory = at::empty({panel_numbers(inner, columns) + kFloatsOfLine}, a.options());
-  auto* panels = memory.mutable_data_ptr<float>();
-  while (reinterpret_cast<uintptr_t>(panels) % (kFloatsOfLine * sizeof(float)) != 0) ++panels;
+  const AlignedNumbers panels(panel_numbers(inner, columns));
   pack_panels({b.const_data_ptr<float>(), b.stride(is_turned ? 1 : 0), is_turned},
-              {rows, columns, inner}, panels);
-  const PackedMatrix packed = {panels, bias.defined() ? bias.const_data_ptr<float>() : nullptr};
+              {rows, columns, inner}, panels.get());
+  const PackedMatrix packed = {panels.get(),
+                               bias.defined() ? bias.const_data_ptr<float>() : nullptr};
   const auto* const from = a.const_data_ptr<float>();
   auto* const to = y.mutable_data_ptr<float>();
   for_each_part(rows, kRowsOfPart, [&](int64_t begin, int64_t end) {

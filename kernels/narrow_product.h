@@ -11,6 +11,9 @@ namespace accel {
 /// sums of at most 1024 products. False on unmeasured processors.
 bool is_narrow_product(const at::Tensor& a, const at::Tensor& b, MeasuredCpu cpu = measured_cpu());
 
+/// The same of any product of `rows` rows with a matrix [inner, columns].
+bool is_narrow_product(int64_t rows, int64_t inner, int64_t columns, MeasuredCpu cpu);
+
 /// a * b, plus `bias` [columns] if it is defined, for any number of threads with the same bits. For
 /// the types and strides of is_narrow_product(). Reference: at::mm and at::addmm, within the
 /// rounding of sums in another order.

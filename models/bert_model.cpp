@@ -115,8 +115,8 @@ at::Tensor BertLayer::forward(const at::Tensor& x, const VisibleKeys& keys, Toke
   const at::Tensor y = attended_->forward(attended(x, keys, places, relative));
   const at::Tensor asking = select_cls_token(x, places);
   const at::Tensor seen = attended_norm_->forward((drops_attended_ ? dropped(y) : y).add(asking));
-  const at::Tensor inner = activate(activation_, *inner_, enter(ranks_, seen));
-  return outer_norm_->forward(dropped(outer_->forward(inner)).add(seen));
+  const at::Tensor z = feed_forward(activation_, *inner_, *outer_, enter(ranks_, seen));
+  return outer_norm_->forward(dropped(z).add(seen));
 }
 
 BertEncoder::BertEncoder(const BertKind& kind, const BertOptions& options, int64_t vocab,

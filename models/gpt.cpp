@@ -67,8 +67,8 @@ class GptMlp final : public torch::nn::Module {
         ranks_(ranks) {}
 
   at::Tensor forward(const at::Tensor& x) {
-    const at::Tensor inner = activate(activation_, c_fc_->forward(enter(ranks_, x)));
-    return residual_dropout(ranks_, c_proj_->forward(inner), is_training() ? dropout_ : 0);
+    const at::Tensor y = feed_forward(activation_, *c_fc_, *c_proj_, enter(ranks_, x));
+    return residual_dropout(ranks_, y, is_training() ? dropout_ : 0);
   }
 
   AdaptedLinear projection() { return c_proj_; }

@@ -89,7 +89,7 @@ class GptNeoxMlp final : public torch::nn::Module {
   }
 
   at::Tensor forward(const at::Tensor& x) {
-    return out_->forward(activate(activation_, in_->forward(enter(ranks_, x))));
+    return feed_forward(activation_, *in_, *out_, enter(ranks_, x));
   }
 
  private:

@@ -115,7 +115,7 @@ class OptBlock final : public DecoderBlock {
       return attention_->forward(inputs, pass, seen);
     });
     return added(y, mlp_norm_, [&](const at::Tensor& inputs) {
-      return out_->forward(activate(activation_, in_->forward(enter(ranks_, inputs))));
+      return feed_forward(activation_, *in_, *out_, enter(ranks_, inputs));
     });
   }
 

@@ -112,8 +112,8 @@ class VitLayer final : public torch::nn::Module, public Block {
       heads = attend({*query_, *key_, *value_, heads_, dropout}, normal, keys, places);
     }
     const at::Tensor x = dropped(attended_->forward(heads)).add(select_cls_token(inputs, places));
-    const at::Tensor inner = activate(activation_, *inner_, enter(ranks_, after_->forward(x)));
-    return dropped(outer_->forward(inner)).add(x);
+    const at::Tensor entered = enter(ranks_, after_->forward(x));
+    return dropped(feed_forward(activation_, *inner_, *outer_, entered)).add(x);
   }
 
  private:

@@ -92,8 +92,61 @@ ACCEL_PART_OF_LOOP void backward(const BiasGeluRows& of, int64_t rows, int64_t w
   }
 }
 
+/// GELU of a number is its product with `share`.
+struct Gelu {
+  float share, slope;
+};
+
+ACCEL_PART_OF_LOOP Gelu tanh_gelu(float z) {
+  const float e = exp_of_argument(z), share = 1.0F / (1.0F + e);
+  const float slope = kTwiceRootTwoOverPi * (1.0F + 3.0F * kCubic * z * z);
+  return {share, share * (1.0F + z * (e * share) * slope)};
+}
+
+ACCEL_PART_OF_LOOP Gelu erf_gelu(float z) {
+  const Normal normal = normal_at(z);
+  return {normal.share, normal.share + z * normal.density};
+}
+
+template <Gelu (*kGelu)(float)>
+ACCEL_PART_OF_LOOP void gelu_of(const float* __restrict z, const VectorRows<float>& to) {
+  float* __restrict y = to.data;
+  for (int64_t row = 0; row < to.count; ++row, z += to.width, y += to.step) {
+    for (int64_t i = 0; i < to.width; ++i) y[i] = z[i] * kGelu(z[i]).share;
+  }
+}
+
+ACCEL_PART_OF_LOOP void gelu(GeluForm form, const float* z, const VectorRows<float>& y) {
+  form == GeluForm::kTanh ? gelu_of<tanh_gelu>(z, y) : gelu_of<erf_gelu>(z, y);
+}
+
+template <Gelu (*kGelu)(float)>
+ACCEL_PART_OF_LOOP void again_of(const GeluRows& of, int64_t rows, int64_t width) {
+  const float* __restrict z = of.z, * __restrict dy = of.dy;
+  float* __restrict y = of.y, * __restrict dz = of.dz, * __restrict sums = of.sums;
+  for (int64_t row = 0; row < rows; ++row, z += width, dy += width, y += width, dz += width) {
+    for (int64_t i = 0; i < width; ++i) {
+      const Gelu gelu = kGelu(z[i]);
+      y[i] = z[i] * gelu.share;
+      const float out = dy[i] * gelu.slope;
+      dz[i] = out;
+      sums[i] += out;
+    }
+  }
+}
+
+ACCEL_PART_OF_LOOP void again(GeluForm form, const GeluRows& of, int64_t rows, int64_t width) {
+  form == GeluForm::kTanh ? again_of<tanh_gelu>(of, rows, width)
+                          : again_of<erf_gelu>(of, rows, width);
+}
+
 }  // namespace
 
+ACCEL_FOR_EACH_CPU(gelu_cpu, gelu, (GeluForm form, const float* z, const VectorRows<float>& y),
+                   (form, z, y))
+ACCEL_FOR_EACH_CPU(gelu_again_cpu, again,
+                   (GeluForm form, const GeluRows& of, int64_t rows, int64_t width),
+                   (form, of, rows, width))
 ACCEL_FOR_EACH_CPU(bias_gelu_cpu, forward,
                    (const float* x, const float* bias, float* y, int64_t rows, int64_t width),
                    (x, bias, y, rows, width))

@@ -101,6 +101,18 @@ struct BiasGeluRows {
 /// |dy|; adds dx[r, i] to sums[i].
 void bias_gelu_backward_cpu(const BiasGeluRows& of, int64_t rows, int64_t width);
 
+enum class GeluForm { kTanh, kErf };
+/// y[r, i] = gelu(z[r, i]) of contiguous z, with the errors of gelu_tanh_cpu() and bias_gelu_cpu().
+void gelu_cpu(GeluForm form, const float* z, const VectorRows<float>& y);
+/// Arrays of rows that do not overlap, and `sums` of one row.
+struct GeluRows {
+  const float *z, *dy;
+  float *y, *dz, *sums;
+};
+/// y[r, i] = gelu(z[r, i]) with the bits of gelu_cpu(), and dz[r, i] = dy[r, i] * the derivative at
+/// z[r, i], with an absolute error below 1e-6 * |dy|; adds dz[r, i] to sums[i].
+void gelu_again_cpu(GeluForm form, const GeluRows& of, int64_t rows, int64_t width);
+
 /// y[i] = gate[i] sigmoid(gate[i]) up[i]; relative error below 5e-7.
 void swiglu_cpu(const float* gate, const float* up, float* y, int64_t count);
 /// The same for bfloat16, rounded to nearest.

@@ -102,7 +102,7 @@ at::Tensor ClipBlock::attended(const at::Tensor& x, const VisibleKeys& keys,
 
 at::Tensor ClipBlock::forward(const at::Tensor& x, const VisibleKeys& keys, TokenPositions places) {
   const at::Tensor y = select_cls_token(x, places).add(attended(norm1_->forward(x), keys, places));
-  return y.add(outer_->forward(activate(activation_, *inner_, norm2_->forward(y))));
+  return y.add(feed_forward(activation_, *inner_, *outer_, norm2_->forward(y)));
 }
 
 ClipText::ClipText(int64_t vocab, int64_t longest, const ClipOptions& options)

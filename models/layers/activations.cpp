@@ -4,6 +4,7 @@
 #include <ATen/ops/silu.h>
 
 #include "core/base/text.h"
+#include "kernels/feed_forward.h"
 #include "kernels/gelu.h"
 #include "kernels/swiglu.h"
 #include "models/hf/hf_config.h"
@@ -50,6 +51,19 @@ at::Tensor activate(HfActivation activation, AdaptedLinearImpl& layer, const at:
     return linear_gelu(x, layer.weight, layer.bias);
   }
   return activate(activation, layer.forward(x));
+}
+
+at::Tensor feed_forward(HfActivation activation, AdaptedLinearImpl& in, AdaptedLinearImpl& out,
+                        const at::Tensor& x) {
+  const bool is_gelu = activation == HfActivation::kGelu || activation == HfActivation::kGeluTanh;
+  if (is_gelu && in.is_plain() && out.is_plain() && !out.is_divided()) {
+    const FeedForward layers = {
+        {in.weight, in.bias},
+        {out.weight, out.bias},
+        activation == HfActivation::kGelu ? GeluForm::kErf : GeluForm::kTanh};
+    if (is_narrow_feed_forward(x, layers)) return feed_forward(x, layers);
+  }
+  return out.forward(activate(activation, in, x));
 }
 
 HfActivation activation_in(HfConfig& config, const char* key, HfActivation fallback) {

@@ -31,6 +31,10 @@ at::Tensor gated(HfActivation activation, const at::Tensor& gate, const at::Tens
 /// The activation of the layer's output for `x`.
 at::Tensor activate(HfActivation activation, AdaptedLinearImpl& layer, const at::Tensor& x);
 
+/// Two linear layers with the activation between them.
+at::Tensor feed_forward(HfActivation activation, AdaptedLinearImpl& in, AdaptedLinearImpl& out,
+                        const at::Tensor& x);
+
 /// The config's value of `key`, or the fallback; an unknown name becomes a problem of the config.
 HfActivation activation_in(HfConfig& config, const char* key, HfActivation fallback);
 

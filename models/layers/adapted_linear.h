@@ -69,6 +69,7 @@ class AdaptedLinearImpl : public torch::nn::LinearImpl, public Adaptable {
     ranks_ = std::move(ranks);
     sums_ = sums;
   }
+  bool is_divided() const { return ranks_ != nullptr; }
   /// forward() computes in float32, and autocast does not change it: for routers.
   void compute_in_fp32() { in_fp32_ = true; }
   bool is_in_fp32() const { return in_fp32_; }

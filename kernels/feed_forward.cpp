@@ -1,0 +1,335 @@
+#include "kernels/feed_forward.h"
+
+#include <ATen/autocast_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/mm.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "kernels/choice.h"
+#include "kernels/cpu/aligned_numbers.h"
+#include "kernels/cpu/panel_product.h"
+#include "kernels/cpu/parallel.h"
+#include "kernels/narrow_product.h"
+#include "kernels/transpose.h"
+
+namespace accel {
+namespace {
+
+constexpr int64_t kRowsOfBlock = 96;  // of inner activations
+constexpr int64_t kSlice = 128;       // columns of them, in the backward pass
+constexpr int64_t kBlocksOfPart = 5;  // at least, whose gradients of parameters are summed apart
+constexpr int64_t kMostParts = 16;    // of those, each with a copy of the gradients
+
+/// Consecutive rows, or columns of the inner activations.
+struct Range {
+  int64_t first, count;
+};
+
+struct Sizes {
+  int64_t rows, width, inner;
+
+  Range block(int64_t first) const { return {first, std::min(kRowsOfBlock, rows - first)}; }
+  int64_t slices() const { return (inner + kSlice - 1) / kSlice; }
+  Range slice(int64_t i) const { return {i * kSlice, std::min(kSlice, inner - i * kSlice)}; }
+  /// Where GELU's inputs of a block's slice [rows, slice] begin, which are contiguous.
+  int64_t inputs_of_gelu(Range block, Range slice) const {
+    return block.first * inner + slice.first * block.count;
+  }
+
+  int64_t blocks() const { return (rows + kRowsOfBlock - 1) / kRowsOfBlock; }
+  /// A power of two, of which threads take equal shares.
+  int64_t parts() const {
+    const auto most = static_cast<uint64_t>(std::max<int64_t>(blocks() / kBlocksOfPart, 1));
+    return std::min(static_cast<int64_t>(std::bit_floor(most)), kMostParts);
+  }
+  /// Parts differ by at most one block.
+  Range part(int64_t i) const {
+    const int64_t first = blocks() * i / parts() * kRowsOfBlock;
+    return {first, std::min(blocks() * (i + 1) / parts() * kRowsOfBlock, rows) - first};
+  }
+};
+
+enum class Cut { kColumns, kRows };
+
+/// A weight between `width` and the inner activations, of which each slice is packed.
+class PackedSlices {
+ public:
+  PackedSlices(const Sizes& sizes, const MatrixPart& weight, Cut cut)
+      : step_(numbers(sizes, sizes.slice(0), cut)), panels_(step_ * sizes.slices()) {
+    const bool is_cut_by_step = weight.turned == (cut == Cut::kColumns);
+    for_each_part(sizes.slices(), 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const Range slice = sizes.slice(i);
+        const float* const from = weight.data + slice.first * (is_cut_by_step ? weight.step : 1);
+        pack_panels({from, weight.step, weight.turned}, shape(sizes, slice, cut), of(slice));
+      }
+    });
+  }
+
+  float* of(Range slice) const { return panels_.get() + slice.first / kSlice * step_; }
+
+ private:
+  static ProductShape shape(const Sizes& sizes, Range slice, Cut cut) {
+    return cut == Cut::kColumns ? ProductShape{0, slice.count, sizes.width}
+                                : ProductShape{0, sizes.width, slice.count};
+  }
+  static int64_t numbers(const Sizes& sizes, Range slice, Cut cut) {
+    const ProductShape of = shape(sizes, slice, cut);
+    return panel_numbers(of.inner, of.columns);
+  }
+
+  int64_t step_;
+  AlignedNumbers panels_;
+};
+
+Sizes sizes_of(const at::Tensor& x, const FeedForward& layers) {
+  const int64_t width = layers.in.weight.size(1);
+  return {x.numel() / width, width, layers.in.weight.size(0)};
+}
+
+class ForwardPass {
+ public:
+  ForwardPass(const Sizes& sizes, const FeedForward& layers)
+      : of_(sizes),
+        gelu_(layers.gelu),
+        in_bias_(layers.in.bias.const_data_ptr<float>()),
+        out_bias_(layers.out.bias.const_data_ptr<float>()),
+        in_(of_, {layers.in.weight.const_data_ptr<float>(), of_.width, true}, Cut::kColumns),
+        out_(panel_numbers(of_.inner, of_.width)) {
+    pack_panels({layers.out.weight.const_data_ptr<float>(), of_.inner, true},
+                {0, of_.width, of_.inner}, out_.get());
+  }
+
+  /// `kept`: the inputs of GELU, of all blocks; null: not kept.
+  void run(const float* x, float* kept, float* y) const {
+    for_each_part(of_.rows, kRowsOfBlock, [&](int64_t begin, int64_t end) {
+      const AlignedNumbers inner(kRowsOfBlock * of_.inner), inputs(kRowsOfBlock * kSlice);
+      for (int64_t first = begin; first < end; first += kRowsOfBlock) {
+        const Range rows = of_.block(first);
+        for (int64_t i = 0; i < of_.slices(); ++i) {
+          const Range slice = of_.slice(i);
+          float* const z = kept != nullptr ? kept + of_.inputs_of_gelu(rows, slice) : inputs.get();
+          panel_product({x + first * of_.width, of_.width}, {in_.of(slice), in_bias_ + slice.first},
+                        {rows.count, slice.count, of_.width}, {z, slice.count});
+          gelu_cpu(gelu_, z, {inner.get() + slice.first, rows.count, slice.count, of_.inner});
+        }
+        panel_product({inner.get(), of_.inner}, {out_.get(), out_bias_},
+                      {rows.count, of_.width, of_.inner}, {y + first * of_.width, of_.width});
+      }
+    });
+  }
+
+ private:
+  Sizes of_;
+  GeluForm gelu_;
+  const float *in_bias_, *out_bias_;
+  PackedSlices in_;
+  AlignedNumbers out_;
+};
+
+/// Sums of gradients over the rows of a part; those of weights are [inner, width], or null for a
+/// frozen weight.
+struct PartSums {
+  float *in, *turned_out, *in_bias;
+};
+
+/// `z`: the inputs of GELU.
+struct Saved {
+  const float *x, *z, *dy;
+};
+
+class BackwardPass {
+ public:
+  BackwardPass(const Sizes& sizes, const FeedForward& layers, const Saved& saved)
+      : of_(sizes),
+        gelu_(layers.gelu),
+        in_(of_, {layers.in.weight.const_data_ptr<float>(), of_.width}, Cut::kRows),
+        out_(of_, {layers.out.weight.const_data_ptr<float>(), of_.inner}, Cut::kColumns),
+        saved_(saved) {}
+
+  /// dx [rows, width] and the sums of each part.
+  template <typename SumsOf>
+  void run(float* dx, const SumsOf& sums_of) const {
+    for_each_part(of_.parts(), 1, [&](int64_t begin, int64_t end) {
+      const BlockMemory memory(of_);
+      for (int64_t part = begin; part < end; ++part) {
+        const PartSums sums = sums_of(part);
+        std::fill_n(sums.in_bias, of_.inner, 0.0F);
+        const Range rows = of_.part(part);
+        for (int64_t row = rows.first; row < rows.first + rows.count; row += kRowsOfBlock) {
+          run_block(of_.block(row), row > rows.first, memory, dx, sums);
+        }
+      }
+    });
+  }
+
+ private:
+  /// Of the block and slice that a thread computes.
+  struct BlockMemory {
+    explicit BlockMemory(const Sizes& of)
+        : dinner(kRowsOfBlock * kSlice),
+          inner(kRowsOfBlock * kSlice),
+          dz(kRowsOfBlock * kSlice),
+          x(panel_numbers(kRowsOfBlock, of.width)),
+          dy(panel_numbers(kRowsOfBlock, of.width)) {}
+
+    AlignedNumbers dinner, inner, dz;
+    AlignedNumbers x, dy;  ///< packed
+  };
+
+  void run_block(Range rows, bool adds, const BlockMemory& memory, float* dx,
+                 const PartSums& sums) const {
+    const int64_t width = of_.width, at = rows.first * width;
+    pack_panels({saved_.x + at, width}, {0, width, rows.count}, memory.x.get());
+    pack_panels({saved_.dy + at, width}, {0, width, rows.count}, memory.dy.get());
+    for (int64_t i = 0; i < of_.slices(); ++i) {
+      const Range slice = of_.slice(i);
+      const int64_t count = slice.count, weights = slice.first * width;
+      panel_product({saved_.dy + at, width}, {out_.of(slice)}, {rows.count, count, width},
+                    {memory.dinner.get(), count});
+      gelu_again_cpu(gelu_,
+                     {saved_.z + of_.inputs_of_gelu(rows, slice), memory.dinner.get(),
+                      memory.inner.get(), memory.dz.get(), sums.in_bias + slice.first},
+                     rows.count, count);
+      panel_product({memory.dz.get(), count}, {in_.of(slice)}, {rows.count, width, count},
+                    {dx + at, width, i > 0});
+      const ProductShape of_weights = {count, width, rows.count};
+      if (sums.in != nullptr) {
+        panel_product({memory.dz.get(), count, true}, {memory.x.get()}, of_weights,
+                      {sums.in + weights, width, adds});
+      }
+      if (sums.turned_out != nullptr) {
+        panel_product({memory.inner.get(), count, true}, {memory.dy.get()}, of_weights,
+                      {sums.turned_out + weights, width, adds});
+      }
+    }
+  }
+
+  Sizes of_;
+  GeluForm gelu_;
+  PackedSlices in_, out_;
+  Saved saved_;
+};
+
+struct Gradients {
+  at::Tensor x, in, in_bias, out;
+};
+
+Gradients gradients_of(const FeedForward& layers, const at::Tensor& x, const at::Tensor& z,
+                       const at::Tensor& dy) {
+  const Sizes sizes = sizes_of(x, layers);
+  const int64_t weights = sizes.inner * sizes.width;
+  const bool trains_in = layers.in.weight.requires_grad();
+  const bool trains_out = layers.out.weight.requires_grad();
+  Gradients to;
+  to.x = at::empty_like(x);
+  const at::Tensor sums = at::empty({sizes.parts(), 2 * weights + sizes.inner}, x.options());
+  auto* const first = sums.mutable_data_ptr<float>();
+  BackwardPass(sizes, layers,
+               {x.const_data_ptr<float>(), z.const_data_ptr<float>(), dy.const_data_ptr<float>()})
+      .run(to.x.mutable_data_ptr<float>(), [&](int64_t part) {
+        float* const at = first + part * sums.stride(0);
+        return PartSums{trains_in ? at : nullptr, trains_out ? at + weights : nullptr,
+                        at + 2 * weights};
+      });
+  to.in_bias = sums.narrow(1, 2 * weights, sizes.inner).sum(0);
+  if (trains_in) to.in = sums.narrow(1, 0, weights).sum(0).view_as(layers.in.weight);
+  if (!trains_out) return to;
+  const at::Tensor turned = sums.narrow(1, weights, weights).sum(0);
+  to.out = at::empty_like(layers.out.weight);
+  copy_transposed({turned.const_data_ptr<float>(), sizes.inner, sizes.width, sizes.width},
+                  to.out.mutable_data_ptr<float>(), sizes.inner);
+  return to;
+}
+
+/// The memory and the FLOPs of gradients_of(), for fake tensors.
+Gradients fake_gradients(const FeedForward& layers, const at::Tensor& x, const at::Tensor& z,
+                         const at::Tensor& dy) {
+  const Sizes sizes = sizes_of(x, layers);
+  const at::Tensor sums = at::empty({sizes.parts(), 2 * sizes.inner * sizes.width}, x.options());
+  const at::Tensor rows = x.view({sizes.rows, sizes.width}), drows = dy.view_as(rows);
+  const at::Tensor work_of_dinner = at::mm(z.t(), drows);
+  return {at::mm(z, layers.in.weight).view_as(x), at::mm(z.t(), rows), z.sum(0),
+          at::mm(drows.t(), z)};
+}
+
+class FeedForwardFunction : public torch::autograd::Function<FeedForwardFunction> {
+ public:
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x,
+                            const at::Tensor& in, const at::Tensor& in_bias, const at::Tensor& out,
+                            const at::Tensor& out_bias, int64_t gelu) {
+    const FeedForward layers = {{in, in_bias}, {out, out_bias}, static_cast<GeluForm>(gelu)};
+    const Sizes sizes = sizes_of(x, layers);
+    at::Tensor z, y;
+    if (fakes_fused()) {
+      z = at::linear(x, in, in_bias).view({sizes.rows, sizes.inner});
+      y = at::linear(z, out, out_bias).view_as(x);
+    } else {
+      z = at::empty({sizes.rows, sizes.inner}, x.options());
+      y = at::empty_like(x);
+      ForwardPass(sizes, layers)
+          .run(x.const_data_ptr<float>(), z.mutable_data_ptr<float>(), y.mutable_data_ptr<float>());
+    }
+    context->save_for_backward({x, z, in, in_bias, out, out_bias});
+    context->saved_data["gelu"] = gelu;
+    return y;
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 const torch::autograd::variable_list& gradients) {
+    const torch::autograd::variable_list saved = context->get_saved_variables();
+    const FeedForward layers = {{saved[2], saved[3]},
+                                {saved[4], saved[5]},
+                                static_cast<GeluForm>(context->saved_data["gelu"].toInt())};
+    const at::Tensor &x = saved[0], &z = saved[1], dy = gradients[0].contiguous();
+    const Gradients of =
+        fakes_fused() ? fake_gradients(layers, x, z, dy) : gradients_of(layers, x, z, dy);
+    return {of.x, of.in, of.in_bias, of.out, dy.view({-1, dy.size(-1)}).sum(0), {}};
+  }
+};
+
+bool is_plain(const at::Tensor& tensor) {
+  return tensor.defined() && tensor.is_cpu() && tensor.scalar_type() == at::kFloat &&
+         tensor.is_contiguous();
+}
+
+bool are_plain(const LinearParameters& of) {
+  return is_plain(of.weight) && is_plain(of.bias);
+}
+
+bool is_one_trained(const at::Tensor& x, const FeedForward& layers) {
+  const at::Tensor all[] = {x, layers.in.weight, layers.in.bias, layers.out.weight,
+                            layers.out.bias};
+  return std::any_of(std::begin(all), std::end(all),
+                     [](const at::Tensor& tensor) { return tensor.requires_grad(); });
+}
+
+}  // namespace
+
+bool is_narrow_feed_forward(const at::Tensor& x, const FeedForward& layers, MeasuredCpu cpu) {
+  if (!allocates_as_fused() || at::autocast::is_autocast_enabled(at::kCPU) || !is_plain(x) ||
+      !are_plain(layers.in) || !are_plain(layers.out) || x.numel() == 0) {
+    return false;
+  }
+  const Sizes of = sizes_of(x, layers);
+  return is_narrow_product(of.rows, of.width, of.inner, cpu) &&
+         is_narrow_product(of.rows, of.inner, of.width, cpu);
+}
+
+at::Tensor feed_forward(const at::Tensor& x, const FeedForward& layers) {
+  if (fakes_fused() || (at::GradMode::is_enabled() && is_one_trained(x, layers))) {
+    return FeedForwardFunction::apply(x, layers.in.weight, layers.in.bias, layers.out.weight,
+                                      layers.out.bias, static_cast<int64_t>(layers.gelu));
+  }
+  at::Tensor y = at::empty_like(x);
+  ForwardPass(sizes_of(x, layers), layers)
+      .run(x.const_data_ptr<float>(), nullptr, y.mutable_data_ptr<float>());
+  return y;
+}
+
+}  // namespace accel
