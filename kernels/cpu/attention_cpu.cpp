@@ -16,69 +16,59 @@ ACCEL_PART_OF_LOOP float exp_or_zero(float x) {
   return x < -85.0F ? 0.0F : vector_exp(x);
 }
 
-ACCEL_PART_OF_LOOP float greater(float a, float b) {
-  return a > b ? a : b;
-}
+struct Greater {
+  template <typename T>
+  ACCEL_PART_OF_LOOP void operator()(T& most, const T& x) const {
+    most = x > most ? x : most;
+  }
+};
 
-ACCEL_PART_OF_LOOP float greatest(const float* x, int64_t count) {
-  float lanes[kLanes];
-  for (float& lane : lanes) lane = kNothing;
-  int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
-    for (int lane = 0; lane < kLanes; ++lane) lanes[lane] = greater(x[i + lane], lanes[lane]);
-  }
-  for (int lane = 0; i < count; ++i, ++lane) lanes[lane] = greater(x[i], lanes[lane]);
-  for (int half = kLanes / 2; half > 0; half /= 2) {
-    for (int lane = 0; lane < half; ++lane) {
-      lanes[lane] = greater(lanes[lane], lanes[lane + half]);
-    }
-  }
-  return lanes[0];
-}
-
-/// x[i] = exp(x[i] - shift); returns their sum.
-ACCEL_PART_OF_LOOP float exponentials(float* x, int64_t count, float shift) {
-  float lanes[kLanes] = {};
-  int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
-    for (int lane = 0; lane < kLanes; ++lane) {
-      const float e = exp_or_zero(x[i + lane] - shift);
-      x[i + lane] = e;
-      lanes[lane] += e;
-    }
-  }
-  for (int lane = 0; i < count; ++i, ++lane) {
-    x[i] = exp_or_zero(x[i] - shift);
-    lanes[lane] += x[i];
-  }
-  return sum_of_lanes(lanes);
-}
+/// What a row's products become: those of visible keys, and behind them kNothing up to a multiple
+/// of kLanes or the last key.
+struct Scores {
+  float* x;
+  int64_t seen, count;  ///< visible keys, and with those that are kNothing
+};
 
 /// Scales the products and adds the mask.
-ACCEL_PART_OF_LOOP void to_scores(const ScoreRows& rows, int64_t row, int64_t count) {
+ACCEL_PART_OF_LOOP Scores to_scores(const ScoreRows& rows, int64_t row) {
   float* x = rows.products + row * rows.keys;
+  const int64_t seen = rows.seen(row);
   const float scale = rows.scale;
   if (rows.mask == nullptr) {
-    for (int64_t i = 0; i < count; ++i) x[i] *= scale;
-    return;
-  }
-  const float* mask = rows.mask + row * rows.mask_row;
-  if (rows.mask_key == 1) {
-    for (int64_t i = 0; i < count; ++i) x[i] = x[i] * scale + mask[i];
+    for (int64_t i = 0; i < seen; ++i) x[i] *= scale;
+  } else if (rows.mask_key == 1) {
+    const float* mask = rows.mask + row * rows.mask_row;
+    for (int64_t i = 0; i < seen; ++i) x[i] = x[i] * scale + mask[i];
   } else {
-    for (int64_t i = 0; i < count; ++i) x[i] = x[i] * scale + mask[i * rows.mask_key];
+    const float* mask = rows.mask + row * rows.mask_row;
+    for (int64_t i = 0; i < seen; ++i) x[i] = x[i] * scale + mask[i * rows.mask_key];
   }
+  const int64_t whole = (seen + kLanes - 1) / kLanes * kLanes;
+  const int64_t count = whole < rows.keys ? whole : rows.keys;
+  for (int64_t i = seen; i < count; ++i) x[i] = kNothing;
+  return {x, seen, count};
 }
 
+/// x[i] = exp(x[i] - shift), and 0 for keys that are not visible, whatever the shift is.
+ACCEL_PART_OF_LOOP void exponentials(const Scores& of, float shift, int64_t keys) {
+  float* x = of.x;
+  int64_t i = 0;
+  for (; i + kLanes <= of.count; i += kLanes) {
+    for (int lane = 0; lane < kLanes; ++lane) x[i + lane] = exp_or_zero(x[i + lane] - shift);
+  }
+  for (; i < of.count; ++i) x[i] = exp_or_zero(x[i] - shift);
+  for (i = of.seen; i < keys; ++i) x[i] = 0.0F;
+}
+
+template <int kBytes>
 ACCEL_PART_OF_LOOP void weights(const ScoreRows& rows, const RowSums& sums) {
   for (int64_t row = 0; row < rows.count; ++row) {
-    float* x = rows.products + row * rows.keys;
-    const int64_t seen = rows.seen(row);
-    to_scores(rows, row, seen);
-    const float most = greatest(x, seen);
+    const Scores scores = to_scores(rows, row);
+    const float most = over_lanes<kBytes>(scores.x, scores.count, kNothing, Greater());
     const float shift = most == kNothing ? 0.0F : most;
-    const float found = exponentials(x, seen, shift);
-    for (int64_t i = seen; i < rows.keys; ++i) x[i] = 0.0F;
+    exponentials(scores, shift, rows.keys);
+    const float found = over_lanes<kBytes>(scores.x, scores.count, 0.0F, Sum());
     const float sum = found == 0.0F ? 1.0F : found;
     sums.shares[row] = 1.0F / sum;
     sums.logs[row * sums.step] = shift + std::log(sum);
@@ -87,12 +77,7 @@ ACCEL_PART_OF_LOOP void weights(const ScoreRows& rows, const RowSums& sums) {
 
 ACCEL_PART_OF_LOOP void weights_again(const ScoreRows& rows, const float* logs, int64_t step) {
   for (int64_t row = 0; row < rows.count; ++row) {
-    float* x = rows.products + row * rows.keys;
-    const int64_t seen = rows.seen(row);
-    to_scores(rows, row, seen);
-    const float log = logs[row * step];
-    for (int64_t i = 0; i < seen; ++i) x[i] = exp_or_zero(x[i] - log);
-    for (int64_t i = seen; i < rows.keys; ++i) x[i] = 0.0F;
+    exponentials(to_scores(rows, row), logs[row * step], rows.keys);
   }
 }
 
@@ -113,17 +98,18 @@ ACCEL_PART_OF_LOOP void scale(const VectorRows<float>& rows, const float* number
   }
 }
 
+template <int kBytes>
 ACCEL_PART_OF_LOOP void dots(const VectorRows<const float>& a, const VectorRows<const float>& b,
                              float* sums) {
   for (int64_t row = 0; row < a.count; ++row) {
-    sums[row] = sum_of_products(a.data + row * a.step, b.data + row * b.step, a.width);
+    sums[row] = sum_of_products<kBytes>(a.data + row * a.step, b.data + row * b.step, a.width);
   }
 }
 
 }  // namespace
 
-ACCEL_FOR_EACH_CPU(attention_weights_cpu, weights, (const ScoreRows& rows, const RowSums& sums),
-                   (rows, sums))
+ACCEL_FOR_EACH_CPU_OF(attention_weights_cpu, (weights<64>, weights<32>, weights<16>),
+                      (const ScoreRows& rows, const RowSums& sums), (rows, sums))
 ACCEL_FOR_EACH_CPU(attention_weights_again_cpu, weights_again,
                    (const ScoreRows& rows, const float* logs, int64_t step), (rows, logs, step))
 ACCEL_FOR_EACH_CPU(attention_slopes_cpu, slopes_of,
@@ -131,9 +117,9 @@ ACCEL_FOR_EACH_CPU(attention_slopes_cpu, slopes_of,
                    (weights, sums, slopes))
 ACCEL_FOR_EACH_CPU(scale_rows_cpu, scale, (const VectorRows<float>& rows, const float* numbers),
                    (rows, numbers))
-ACCEL_FOR_EACH_CPU(dot_rows_cpu, dots,
-                   (const VectorRows<const float>& a, const VectorRows<const float>& b,
-                    float* sums),
-                   (a, b, sums))
+ACCEL_FOR_EACH_CPU_OF(dot_rows_cpu, (dots<64>, dots<32>, dots<16>),
+                      (const VectorRows<const float>& a, const VectorRows<const float>& b,
+                       float* sums),
+                      (a, b, sums))
 
 }  // namespace accel
