@@ -9,11 +9,13 @@
 
 #include <algorithm>
 #include <bit>
+#include <vector>
 
 #include "kernels/choice.h"
 #include "kernels/cpu/aligned_numbers.h"
 #include "kernels/cpu/panel_product.h"
 #include "kernels/cpu/parallel.h"
+#include "kernels/memory/stored_outputs.h"
 #include "kernels/narrow_product.h"
 #include "kernels/transpose.h"
 
@@ -216,30 +218,39 @@ class BackwardPass {
   Saved saved_;
 };
 
+/// Weights that are not frozen.
+struct Trained {
+  bool in, out;
+};
+
+/// Those of frozen weights are undefined.
 struct Gradients {
   at::Tensor x, in, in_bias, out;
 };
 
-Gradients gradients_of(const FeedForward& layers, const at::Tensor& x, const at::Tensor& z,
-                       const at::Tensor& dy) {
-  const Sizes sizes = sizes_of(x, layers);
+/// The tensors of a backward pass.
+struct Passed {
+  const at::Tensor &x, &z, &dy;
+};
+
+Gradients gradients_of(const FeedForward& layers, Trained trained, const Passed& of) {
+  const Sizes sizes = sizes_of(of.x, layers);
   const int64_t weights = sizes.inner * sizes.width;
-  const bool trains_in = layers.in.weight.requires_grad();
-  const bool trains_out = layers.out.weight.requires_grad();
   Gradients to;
-  to.x = at::empty_like(x);
-  const at::Tensor sums = at::empty({sizes.parts(), 2 * weights + sizes.inner}, x.options());
+  to.x = at::empty_like(of.x);
+  const at::Tensor sums = at::empty({sizes.parts(), 2 * weights + sizes.inner}, of.x.options());
   auto* const first = sums.mutable_data_ptr<float>();
-  BackwardPass(sizes, layers,
-               {x.const_data_ptr<float>(), z.const_data_ptr<float>(), dy.const_data_ptr<float>()})
+  BackwardPass(
+      sizes, layers,
+      {of.x.const_data_ptr<float>(), of.z.const_data_ptr<float>(), of.dy.const_data_ptr<float>()})
       .run(to.x.mutable_data_ptr<float>(), [&](int64_t part) {
         float* const at = first + part * sums.stride(0);
-        return PartSums{trains_in ? at : nullptr, trains_out ? at + weights : nullptr,
+        return PartSums{trained.in ? at : nullptr, trained.out ? at + weights : nullptr,
                         at + 2 * weights};
       });
   to.in_bias = sums.narrow(1, 2 * weights, sizes.inner).sum(0);
-  if (trains_in) to.in = sums.narrow(1, 0, weights).sum(0).view_as(layers.in.weight);
-  if (!trains_out) return to;
+  if (trained.in) to.in = sums.narrow(1, 0, weights).sum(0).view_as(layers.in.weight);
+  if (!trained.out) return to;
   const at::Tensor turned = sums.narrow(1, weights, weights).sum(0);
   to.out = at::empty_like(layers.out.weight);
   copy_transposed({turned.const_data_ptr<float>(), sizes.inner, sizes.width, sizes.width},
@@ -248,14 +259,18 @@ Gradients gradients_of(const FeedForward& layers, const at::Tensor& x, const at:
 }
 
 /// The memory and the FLOPs of gradients_of(), for fake tensors.
-Gradients fake_gradients(const FeedForward& layers, const at::Tensor& x, const at::Tensor& z,
-                         const at::Tensor& dy) {
-  const Sizes sizes = sizes_of(x, layers);
-  const at::Tensor sums = at::empty({sizes.parts(), 2 * sizes.inner * sizes.width}, x.options());
-  const at::Tensor rows = x.view({sizes.rows, sizes.width}), drows = dy.view_as(rows);
-  const at::Tensor work_of_dinner = at::mm(z.t(), drows);
-  return {at::mm(z, layers.in.weight).view_as(x), at::mm(z.t(), rows), z.sum(0),
-          at::mm(drows.t(), z)};
+Gradients fake_gradients(const FeedForward& layers, Trained trained, const Passed& of) {
+  const Sizes sizes = sizes_of(of.x, layers);
+  const at::Tensor sums =
+      at::empty({sizes.parts(), 2 * sizes.inner * sizes.width + sizes.inner}, of.x.options());
+  const at::Tensor x = of.x.view({sizes.rows, sizes.width}), dy = of.dy.view_as(x);
+  const at::Tensor work_of_dinner = at::mm(of.z.t(), dy);
+  Gradients to;
+  to.x = at::mm(of.z, layers.in.weight).view_as(of.x);
+  to.in_bias = of.z.sum(0);
+  if (trained.in) to.in = at::mm(of.z.t(), x);
+  if (trained.out) to.out = at::mm(dy.t(), of.z);
+  return to;
 }
 
 class FeedForwardFunction : public torch::autograd::Function<FeedForwardFunction> {
@@ -264,20 +279,10 @@ class FeedForwardFunction : public torch::autograd::Function<FeedForwardFunction
                             const at::Tensor& in, const at::Tensor& in_bias, const at::Tensor& out,
                             const at::Tensor& out_bias, int64_t gelu) {
     const FeedForward layers = {{in, in_bias}, {out, out_bias}, static_cast<GeluForm>(gelu)};
-    const Sizes sizes = sizes_of(x, layers);
-    at::Tensor z, y;
-    if (fakes_fused()) {
-      z = at::linear(x, in, in_bias).view({sizes.rows, sizes.inner});
-      y = at::linear(z, out, out_bias).view_as(x);
-    } else {
-      z = at::empty({sizes.rows, sizes.inner}, x.options());
-      y = at::empty_like(x);
-      ForwardPass(sizes, layers)
-          .run(x.const_data_ptr<float>(), z.mutable_data_ptr<float>(), y.mutable_data_ptr<float>());
-    }
-    context->save_for_backward({x, z, in, in_bias, out, out_bias});
+    const std::vector<at::Tensor> outputs = store_outputs([&] { return compute(x, layers); });
+    context->save_for_backward({x, outputs[0], in, in_bias, out, out_bias});
     context->saved_data["gelu"] = gelu;
-    return y;
+    return outputs[1];
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
@@ -286,10 +291,27 @@ class FeedForwardFunction : public torch::autograd::Function<FeedForwardFunction
     const FeedForward layers = {{saved[2], saved[3]},
                                 {saved[4], saved[5]},
                                 static_cast<GeluForm>(context->saved_data["gelu"].toInt())};
-    const at::Tensor &x = saved[0], &z = saved[1], dy = gradients[0].contiguous();
-    const Gradients of =
-        fakes_fused() ? fake_gradients(layers, x, z, dy) : gradients_of(layers, x, z, dy);
+    const Trained trained = {context->needs_input_grad(1), context->needs_input_grad(3)};
+    const at::Tensor dy = gradients[0].contiguous();
+    const Passed passed = {saved[0], saved[1], dy};
+    const Gradients of = fakes_fused() ? fake_gradients(layers, trained, passed)
+                                       : gradients_of(layers, trained, passed);
     return {of.x, of.in, of.in_bias, of.out, dy.view({-1, dy.size(-1)}).sum(0), {}};
+  }
+
+ private:
+  /// The inputs of GELU, and the output.
+  static std::vector<at::Tensor> compute(const at::Tensor& x, const FeedForward& layers) {
+    const Sizes sizes = sizes_of(x, layers);
+    if (fakes_fused()) {
+      const at::Tensor z = at::linear(x, layers.in.weight, layers.in.bias);
+      return {z.view({sizes.rows, sizes.inner}), at::linear(z, layers.out.weight, layers.out.bias)};
+    }
+    const at::Tensor z = at::empty({sizes.rows, sizes.inner}, x.options());
+    const at::Tensor y = at::empty_like(x);
+    ForwardPass(sizes, layers)
+        .run(x.const_data_ptr<float>(), z.mutable_data_ptr<float>(), y.mutable_data_ptr<float>());
+    return {z, y};
   }
 };
 

@@ -3,13 +3,18 @@
 #include "models/layers/activation_checkpoint.h"
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/ops/allclose.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/mm.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
 #include <torch/nn/module.h>
 
 #include "core/api/model.h"
 #include "core/base/text.h"
+#include "kernels/feed_forward.h"
 #include "models/layers/module_state.h"
 #include "tests/unit/build_component.h"
 #include "tests/unit/cpu_autocast.h"
@@ -147,6 +152,25 @@ TEST(RecomputeTest, SelectiveRecomputationStoresNothingThatIsNotReached) {
   EXPECT_TRUE(last.expired());
   y.sum().backward();
   EXPECT_TRUE(first.expired());
+}
+
+/// The second pass has another factor, which the stored inputs of GELU do not show.
+TEST(RecomputeTest, SelectiveRecomputationTakesTheStoredFeedForwardLayer) {
+  const FeedForward layers = {{at::randn({4, 2}).requires_grad_(), at::zeros({4})},
+                              {at::randn({2, 4}).requires_grad_(), at::zeros({2})},
+                              GeluForm::kTanh};
+  const at::Tensor x = at::randn({300, 2});
+  const auto gradients = [&](double later) {
+    double factor = 1;
+    const at::Tensor y =
+        checkpoint([&] { return feed_forward(x.mul(factor), layers).square().sum(); },
+                   ActivationCheckpointing::kSelective);
+    factor = later;
+    return torch::autograd::grad({y}, {layers.in.weight, layers.out.weight});
+  };
+  const auto same = gradients(1), other = gradients(10);
+  EXPECT_TRUE(other[1].equal(same[1]));
+  EXPECT_TRUE(at::allclose(other[0], same[0].mul(10)));
 }
 
 TEST(RecomputeTest, OneWithinAnotherIsComputedByEach) {
