@@ -273,15 +273,16 @@ Gradients fake_gradients(const FeedForward& layers, Trained trained, const Passe
   return to;
 }
 
+/// Of the tensors x and the weight and bias of each layer.
 class FeedForwardFunction : public torch::autograd::Function<FeedForwardFunction> {
  public:
-  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x,
-                            const at::Tensor& in, const at::Tensor& in_bias, const at::Tensor& out,
-                            const at::Tensor& out_bias, int64_t gelu) {
-    const FeedForward layers = {{in, in_bias}, {out, out_bias}, static_cast<GeluForm>(gelu)};
+  static at::Tensor forward(torch::autograd::AutogradContext* context, at::TensorList tensors,
+                            GeluForm gelu) {
+    const at::Tensor& x = tensors[0];
+    const FeedForward layers = {{tensors[1], tensors[2]}, {tensors[3], tensors[4]}, gelu};
     const std::vector<at::Tensor> outputs = store_outputs([&] { return compute(x, layers); });
-    context->save_for_backward({x, outputs[0], in, in_bias, out, out_bias});
-    context->saved_data["gelu"] = gelu;
+    context->save_for_backward({x, outputs[0], tensors[1], tensors[2], tensors[3], tensors[4]});
+    context->saved_data["gelu"] = static_cast<int64_t>(gelu);
     return outputs[1];
   }
 
@@ -324,13 +325,6 @@ bool are_plain(const LinearParameters& of) {
   return is_plain(of.weight) && is_plain(of.bias);
 }
 
-bool is_one_trained(const at::Tensor& x, const FeedForward& layers) {
-  const at::Tensor all[] = {x, layers.in.weight, layers.in.bias, layers.out.weight,
-                            layers.out.bias};
-  return std::any_of(std::begin(all), std::end(all),
-                     [](const at::Tensor& tensor) { return tensor.requires_grad(); });
-}
-
 }  // namespace
 
 bool is_narrow_feed_forward(const at::Tensor& x, const FeedForward& layers, MeasuredCpu cpu) {
@@ -344,11 +338,14 @@ bool is_narrow_feed_forward(const at::Tensor& x, const FeedForward& layers, Meas
 }
 
 at::Tensor feed_forward(const at::Tensor& x, const FeedForward& layers) {
-  if (fakes_fused() || (at::GradMode::is_enabled() && is_one_trained(x, layers))) {
-    return FeedForwardFunction::apply(x, layers.in.weight, layers.in.bias, layers.out.weight,
-                                      layers.out.bias, static_cast<int64_t>(layers.gelu));
+  const std::vector<at::Tensor> all = {x, layers.in.weight, layers.in.bias, layers.out.weight,
+                                       layers.out.bias};
+  const bool is_trained =
+      at::GradMode::is_enabled() && std::ranges::any_of(all, &at::Tensor::requires_grad);
+  if (is_trained || fakes_fused()) {
+    return FeedForwardFunction::apply(at::TensorList(all), layers.gelu);
   }
-  at::Tensor y = at::empty_like(x);
+  const at::Tensor y = at::empty_like(x);
   ForwardPass(sizes_of(x, layers), layers)
       .run(x.const_data_ptr<float>(), nullptr, y.mutable_data_ptr<float>());
   return y;

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/api/batch.h"
-#include "kernels/cpu/loops.h"
+#include "kernels/cpu/gelu.h"
 #include "kernels/cpu/measured_cpu.h"
 
 namespace accel {

@@ -10,7 +10,7 @@
 #include <algorithm>
 
 #include "kernels/choice.h"
-#include "kernels/cpu/loops.h"
+#include "kernels/cpu/gelu.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cuda_activation.h"
 

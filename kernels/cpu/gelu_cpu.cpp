@@ -1,4 +1,4 @@
-#include "kernels/cpu/loops.h"
+#include "kernels/cpu/gelu.h"
 
 #include "kernels/cpu/vector_math.h"
 

@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "kernels/cpu/loops.h"
+#include "kernels/cpu/gelu.h"
 #include "tests/unit/kernels/cuda/on_device.h"
 
 namespace accel::cuda_test {
