@@ -174,13 +174,13 @@ class BackwardPass {
   /// Of the block and slice that a thread computes.
   struct BlockMemory {
     explicit BlockMemory(const Sizes& of)
-        : dinner(kRowsOfBlock * kSlice),
+        : dgelu(kRowsOfBlock * kSlice),
           inner(kRowsOfBlock * kSlice),
           dz(kRowsOfBlock * kSlice),
           x(panel_numbers(kRowsOfBlock, of.width)),
           dy(panel_numbers(kRowsOfBlock, of.width)) {}
 
-    AlignedNumbers dinner, inner, dz;
+    AlignedNumbers dgelu, inner, dz;
     AlignedNumbers x, dy;  ///< packed
   };
 
@@ -193,9 +193,9 @@ class BackwardPass {
       const Range slice = of_.slice(i);
       const int64_t count = slice.count, weights = slice.first * width;
       panel_product({saved_.dy + at, width}, {out_.of(slice)}, {rows.count, count, width},
-                    {memory.dinner.get(), count});
+                    {memory.dgelu.get(), count});
       gelu_again_cpu(gelu_,
-                     {saved_.z + of_.inputs_of_gelu(rows, slice), memory.dinner.get(),
+                     {saved_.z + of_.inputs_of_gelu(rows, slice), memory.dgelu.get(),
                       memory.inner.get(), memory.dz.get(), sums.in_bias + slice.first},
                      rows.count, count);
       panel_product({memory.dz.get(), count}, {in_.of(slice)}, {rows.count, width, count},
@@ -264,7 +264,7 @@ Gradients fake_gradients(const FeedForward& layers, Trained trained, const Passe
   const at::Tensor sums =
       at::empty({sizes.parts(), 2 * sizes.inner * sizes.width + sizes.inner}, of.x.options());
   const at::Tensor x = of.x.view({sizes.rows, sizes.width}), dy = of.dy.view_as(x);
-  const at::Tensor work_of_dinner = at::mm(of.z.t(), dy);
+  const at::Tensor work_of_dgelu = at::mm(of.z.t(), dy);
   Gradients to;
   to.x = at::mm(of.z, layers.in.weight).view_as(of.x);
   to.in_bias = of.z.sum(0);
@@ -322,16 +322,22 @@ bool is_plain(const at::Tensor& tensor) {
 }
 
 bool are_plain(const LinearParameters& of) {
-  return is_plain(of.weight) && is_plain(of.bias);
+  return is_plain(of.weight) && is_plain(of.bias) && of.weight.dim() == 2 &&
+         of.bias.numel() == of.weight.size(0);
+}
+
+bool fit(const at::Tensor& x, const FeedForward& layers) {
+  const at::Tensor &in = layers.in.weight, &out = layers.out.weight;
+  return x.size(-1) == in.size(1) && out.size(0) == in.size(1) && out.size(1) == in.size(0);
 }
 
 }  // namespace
 
 bool is_narrow_feed_forward(const at::Tensor& x, const FeedForward& layers, MeasuredCpu cpu) {
-  if (!allocates_as_fused() || at::autocast::is_autocast_enabled(at::kCPU) || !is_plain(x) ||
-      !are_plain(layers.in) || !are_plain(layers.out) || x.numel() == 0) {
-    return false;
-  }
+  if (!allocates_as_fused() || at::autocast::is_autocast_enabled(at::kCPU)) return false;
+  const bool takes = is_plain(x) && x.numel() > 0 && are_plain(layers.in) &&
+                     are_plain(layers.out) && fit(x, layers);
+  if (!takes) return false;
   const Sizes of = sizes_of(x, layers);
   return is_narrow_product(of.rows, of.width, of.inner, cpu) &&
          is_narrow_product(of.rows, of.inner, of.width, cpu);

@@ -174,6 +174,10 @@ TEST_F(FeedForwardTest, TakesWhatWasMeasuredToBeFaster) {
   FeedForward turned = layers;
   turned.out.weight = layers.out.weight.detach().t().contiguous().t();
   EXPECT_FALSE(is_narrow_feed_forward(x, turned, kCpu));
+  FeedForward narrower = layers;
+  narrower.out = {at::randn({32, 256}), at::randn({32})};
+  EXPECT_FALSE(is_narrow_feed_forward(x, narrower, kCpu));
+  EXPECT_FALSE(is_narrow_feed_forward(x.view({512, 32}), layers, kCpu));
   FeedForward without_bias = layers;
   without_bias.out.bias = at::Tensor();
   EXPECT_FALSE(is_narrow_feed_forward(x, without_bias, kCpu));
