@@ -29,4 +29,9 @@ struct RingOrder {
 void reduce_in_order(const at::Tensor& out, const std::vector<at::Tensor>& parts,
                      c10d::ReduceOp::RedOpType op, const RingOrder& order, int64_t start);
 
+/// Replaces each of `parts`, contiguous 1-d tensors of one size, by what reduce_in_order() makes of
+/// them.
+void reduce_all_in_order(const std::vector<at::Tensor>& parts, c10d::ReduceOp::RedOpType op,
+                         const RingOrder& order, int64_t start);
+
 }  // namespace accel

@@ -1,7 +1,6 @@
 #include "parallel/backends/shared_buffer.h"
 
 #include <ATen/Parallel.h>
-#include <ATen/ops/empty_like.h>
 
 #include <algorithm>
 #include <array>
@@ -25,8 +24,8 @@ struct SegmentInfo {
   std::array<char, 64> name;
 };
 
-/// Elements that are reduced at once, to stay in the cache until all ranks have them.
-constexpr int64_t kChunk = int64_t{1} << 15;
+/// Elements, at least, that a thread reduces.
+constexpr int64_t kGrain = int64_t{1} << 15;
 
 template <class T>
 Bytes bytes_of_object(T& object) {
@@ -111,15 +110,8 @@ void ReduceInPlace::check_offsets() {
 void ReduceInPlace::reduce_own_part() const {
   const int64_t first = flat_.numel() * rank() / world();
   const int64_t last = flat_.numel() * (rank() + 1) / world();
-  at::parallel_for(first, last, kChunk, [&](int64_t begin, int64_t end) {
-    for (int64_t at = begin; at < end; at += kChunk) {
-      const std::vector<at::Tensor> parts = parts_of(at, std::min(kChunk, end - at));
-      const at::Tensor sum = at::empty_like(parts[0]);
-      reduce_in_order(sum, parts, op_, order_, at);
-      for (const at::Tensor& part : parts) {
-        std::memcpy(part.mutable_data_ptr(), sum.const_data_ptr(), sum.nbytes());
-      }
-    }
+  at::parallel_for(first, last, kGrain, [&](int64_t begin, int64_t end) {
+    reduce_all_in_order(parts_of(begin, end - begin), op_, order_, begin);
   });
 }
 
