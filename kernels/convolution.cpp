@@ -10,6 +10,7 @@
 #include "kernels/cpu/loops.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/upcast.h"
+#include "kernels/memory/gradient_memory.h"
 #include "kernels/winograd.h"
 
 namespace accel {
@@ -79,6 +80,16 @@ at::Tensor images_of(const at::Tensor& narrow_columns, const at::Tensor& x,
   return downcast(images, x.scalar_type());
 }
 
+at::Tensor weight_gradient(const at::Tensor& slopes, const at::Tensor& columns,
+                           const at::Tensor& weight) {
+  // at::mm() computes 16-bit products in float32 where that is faster.
+  if (weight.scalar_type() != at::kFloat) return at::mm(slopes, columns).view(weight.sizes());
+  const at::Tensor gradient = gradient_memory(weight);
+  at::Tensor rows = gradient.view({weight.size(0), -1});
+  at::mm_out(rows, slopes, columns);
+  return gradient;
+}
+
 bool has_few_windows(const at::Tensor& x, const at::Tensor& weight, const ImageWindows& windows) {
   return weight.numel() >= kWeightsForWindow * x.size(0) * windows.positions();
 }
@@ -145,7 +156,7 @@ ConvolutionGradients convolve_by_products_backward(const at::Tensor& dy, const a
   const at::Tensor slopes = dy.reshape({x.size(0), out, -1}).transpose(0, 1).reshape({out, -1});
   at::Tensor dx, dweight, dbias;
   if (call.gradients[0]) dx = images_of(at::mm(slopes.t(), weight.view({out, -1})), x, windows);
-  if (call.gradients[1]) dweight = at::mm(slopes, columns_of(x, windows)).view(weight.sizes());
+  if (call.gradients[1]) dweight = weight_gradient(slopes, columns_of(x, windows), weight);
   if (call.gradients[2]) dbias = slopes.sum(1);
   return {dx, dweight, dbias};
 }

@@ -3,6 +3,7 @@
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/sum.h>
 #include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include "kernels/choice.h"
 #include "kernels/cpu/matrix_product.h"
 #include "kernels/cpu/parallel.h"
+#include "kernels/memory/gradient_memory.h"
 
 namespace accel {
 namespace {
@@ -145,6 +147,13 @@ bool is_faster_with_avx512(const ImageWindows& windows, int64_t out_channels, bo
          is_padded(windows, out_channels);
 }
 
+at::Tensor sum_of_rows(const at::Tensor& rows, const at::Tensor& weight) {
+  const at::Tensor sum = gradient_memory(weight);
+  at::Tensor flat = sum.view({-1});
+  at::sum_out(flat, rows, 0);
+  return sum;
+}
+
 }  // namespace
 
 bool is_faster_by_image(const ImageWindows& windows, int64_t out_channels, ConvolutionPass pass,
@@ -211,7 +220,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> convolve_by_image_backward(
       }
     });
   }
-  return {dx, required[1] ? sums.sum(0).view(weight.sizes()) : at::Tensor(),
+  return {dx, required[1] ? sum_of_rows(sums, weight) : at::Tensor(),
           required[2] ? slopes.sum({0, 2, 3}) : at::Tensor()};
 }
 

@@ -22,6 +22,7 @@
 #include "kernels/convolution.h"
 #include "kernels/cpu/upcast.h"
 #include "kernels/few_rows.h"
+#include "kernels/memory/gradient_memory.h"
 #include "kernels/narrow_product.h"
 
 namespace accel {
@@ -80,7 +81,10 @@ bool takes_few_rows(const Tensor& a, const Tensor& b) {
 }
 
 Tensor product(const Tensor& a, const Tensor& b) {
-  return is_fused() && is_narrow_product(a, b) ? narrow_product(a, b, {}) : at::cpu::mm(a, b);
+  if (!is_fused()) return at::cpu::mm(a, b);
+  if (is_narrow_product(a, b)) return narrow_product(a, b, {});
+  Tensor gradient = gradient_memory_of_product(a, b);
+  return gradient.defined() ? at::cpu::mm_out(gradient, a, b) : at::cpu::mm(a, b);
 }
 
 bool is_sum_of(const Tensor& bias, const Tensor& a, const at::Scalar& beta,

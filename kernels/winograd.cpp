@@ -10,6 +10,7 @@
 #include "kernels/cpu/matrix_product.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/winograd.h"
+#include "kernels/memory/gradient_memory.h"
 
 namespace accel {
 namespace {
@@ -208,14 +209,14 @@ at::Tensor convolve_tiles(const WinogradTiling& tiling, const WinogradWeights& o
   return y;
 }
 
-/// The gradient of the weights, as matrices [out, in] of `of`.
-at::Tensor weight_gradient_of_tiles(const WinogradTiling& tiling, const WinogradWeights& of,
-                                    const at::Tensor& x, const at::Tensor& dy) {
+/// Writes the gradient of the weights, of which `of` are matrices [out, in].
+void weight_gradient_of_tiles(const WinogradTiling& tiling, const WinogradWeights& of,
+                              const at::Tensor& x, const at::Tensor& dy,
+                              const at::Tensor& dweight) {
   const WinogradImages &in = tiling.in, &out = tiling.out;
   const at::Tensor sums = at::empty({tiling.numbers(), of.step}, x.options());
-  const at::Tensor dweight = at::empty({out.channels, in.channels, 3, 3}, x.options());
   WinogradGroup group(tiling, x);
-  if (fakes_fused()) return dweight;
+  if (fakes_fused()) return;
   const auto *from = x.const_data_ptr<float>(), *gradients = dy.const_data_ptr<float>();
   auto* const sum = sums.mutable_data_ptr<float>();
   group.for_each([&] {
@@ -241,7 +242,6 @@ at::Tensor weight_gradient_of_tiles(const WinogradTiling& tiling, const Winograd
   for_each_part(out.channels, kWinogradBlock, [&](int64_t begin, int64_t end) {
     winograd_weight_gradients_cpu(of, sum, begin, end, to);
   });
-  return dweight;
 }
 
 WinogradImages winograd_images(const ImageWindows& windows) {
@@ -298,8 +298,9 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> convolve_by_winograd_backward(
   }
   if (required[1]) {
     const WinogradTiling tiling(in, out, x.size(0));
-    dweight =
-        weight_gradient_of_tiles(tiling, winograd_weights_of(tiling, weight, true), x, gradients);
+    dweight = gradient_memory(weight);
+    weight_gradient_of_tiles(tiling, winograd_weights_of(tiling, weight, true), x, gradients,
+                             dweight);
   }
   return {dx, dweight, required[2] ? gradients.sum({0, 2, 3}) : at::Tensor()};
 }

@@ -10,6 +10,12 @@ namespace {
 
 constexpr int64_t kFirstBucketBytes = 1 << 20;
 
+/// Whether the elements of `gradient` are those of `flat`, in order.
+bool is_in_place(const at::Tensor& gradient, const at::Tensor& flat) {
+  return gradient.is_alias_of(flat) && gradient.storage_offset() == flat.storage_offset() &&
+         gradient.is_contiguous();
+}
+
 }  // namespace
 
 Bucket::Bucket(std::vector<Parameter> parameters) : parameters_(std::move(parameters)) {
@@ -45,10 +51,10 @@ at::Tensor Bucket::flags(const at::Tensor& flat) const {
 void Bucket::put(size_t i, const at::Tensor& gradient) {
   const at::Tensor& parameter = parameters_[i].local;
   const at::Tensor to = slice(i, flat_);
-  if (gradient.defined()) {
-    to.view(parameter.sizes()).copy_(gradient);
-  } else {
+  if (!gradient.defined()) {
     to.zero_();
+  } else if (!is_in_place(gradient, to)) {
+    to.view(parameter.sizes()).copy_(gradient);
   }
   flags(flat_).narrow(0, static_cast<int64_t>(i), 1).fill_(gradient.defined() ? 1 : 0);
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "kernels/memory/gradient_memory.h"
 #include "parallel/buckets.h"
 #include "parallel/gradient_hook.h"
 #include "parallel/gradients.h"
@@ -59,6 +60,7 @@ class Ddp final : public Strategy {
       in_flight.missing = in_flight.bucket.size();
       in_flight.ready.assign(in_flight.missing, false);
     }
+    offer_buckets();
     next_ = 0;
     overlap_ = layout.overlap;
     compressed_ = options_.power_sgd && layout.step > options_.power_sgd->start;
@@ -71,6 +73,7 @@ class Ddp final : public Strategy {
   void finish() override {
     const c10::NoGradGuard no_grad;
     armed_ = false;
+    gradient_memory_.withdraw();
     for (BucketInFlight& in_flight : buckets_) {
       for (size_t i = 0; i < in_flight.bucket.size(); ++i) take(in_flight, i);
     }
@@ -142,6 +145,19 @@ class Ddp final : public Strategy {
     }
   }
 
+  /// Gradients that kernels compute in the buckets need no copy.
+  void offer_buckets() {
+    const c10::NoGradGuard no_grad;
+    for (const BucketInFlight& in_flight : buckets_) {
+      const Bucket& bucket = in_flight.bucket;
+      for (size_t i = 0; i < bucket.size(); ++i) {
+        const at::Tensor& parameter = bucket.parameter(i).local;
+        if (parameter.grad().defined() || !parameter.is_contiguous()) continue;
+        gradient_memory_.offer(parameter, bucket.slice(i, bucket.flat()));
+      }
+    }
+  }
+
   void on_gradient(size_t b, size_t i) {
     if (!armed_) return;
     take(buckets_[b], i);
@@ -200,6 +216,7 @@ class Ddp final : public Strategy {
   StrategyContext context_;
   DdpOptions options_;
   std::vector<BucketInFlight> buckets_;
+  GradientMemory gradient_memory_;
   size_t next_ = 0;  ///< the first bucket not started
   bool overlap_ = true;
   bool armed_ = false;       ///< the current pass is the last one

@@ -1,14 +1,17 @@
 // All-reduces in memory that the ranks share.
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/conv2d.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include <filesystem>
 
 #include "core/base/environment.h"
 #include "core/base/text.h"
+#include "kernels/cpu_operators.h"
 #include "parallel/strategy.h"
 #include "tests/unit/parallel/ranks.h"
 #include "tests/unit/parallel/run_passes.h"
@@ -170,6 +173,51 @@ TEST(SharedBufferTest, GradientsOfDdpHaveTheBitsOfGloo) {
     ASSERT_EQ(found.size(), 12);
     for (size_t i = 0; i < found.size(); ++i) EXPECT_TRUE(at::equal(found[i], wanted[i])) << i;
   }
+}
+
+/// A convolution whose weights' gradients kernels/convolution.cpp computes on all processors.
+at::Tensor convolved(const at::Tensor& weight, double factor) {
+  const at::Tensor x = at::arange(1 * 64 * 2 * 2, at::kFloat).mul(factor).sin().view({1, 64, 2, 2});
+  return at::conv2d(x, weight, {}, 1, 1).square().sum();
+}
+
+/// Its gradients of three passes, of which the second uses the weights twice.
+at::Tensor gradient_of_passes(const at::Tensor& weight, int64_t first, int64_t count) {
+  at::Tensor sum = at::zeros_like(weight);
+  for (int64_t i = first; i < first + count; ++i) {
+    const double factor = 0.37 * static_cast<double>(i + 1);
+    at::Tensor loss = convolved(weight, factor);
+    if (i % 3 == 1) loss = loss + convolved(weight, factor + 0.1);
+    sum += torch::autograd::grad({loss}, {weight})[0];
+  }
+  return sum;
+}
+
+TEST(SharedBufferTest, ConvolutionsComputeGradientsInBucketsOfDdp) {
+  use_kernels(Kernels::kFused);
+  on_ranks_by(CpuBackend::kSharedMemory, 2, [](Communicator& group) {
+    const at::Tensor weight = at::arange(256 * 64 * 9, at::kFloat).sin().view({256, 64, 3, 3});
+    const std::vector<Parameter> parameters = {{"weight", weight.requires_grad_()}};
+    const auto ddp = make_ddp({parameters, {}, &group}, {});
+    for (int64_t update = 0; update < 3; ++update) {
+      const int64_t first = 3 * (2 * update + group.rank());
+      const at::Tensor own = gradient_of_passes(weight, first, 3);
+      const StepLayout layout{.step = 1, .num_micro_batches = 6, .own = {0, 1, 2}};
+      const void* after_first = nullptr;
+      run_passes(*ddp, layout, [&](size_t pass) {
+        const double factor = 0.37 * static_cast<double>(first + static_cast<int64_t>(pass) + 1);
+        at::Tensor loss = convolved(weight, factor);
+        if (pass == 1) loss = loss + convolved(weight, factor + 0.1);
+        loss.backward();
+        if (pass == 0) after_first = weight.grad().const_data_ptr();
+      });
+      EXPECT_EQ(weight.grad().const_data_ptr(), after_first);
+      group.all_reduce(own, ReduceOp::kSum, "wanted");
+      EXPECT_TRUE(at::equal(weight.grad(), own)) << update;
+      weight.mutable_grad().reset();
+    }
+  });
+  use_kernels(Kernels::kReference);
 }
 
 }  // namespace
