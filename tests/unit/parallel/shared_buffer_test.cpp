@@ -3,15 +3,18 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/conv2d.h>
 #include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <cmath>
 #include <filesystem>
 
 #include "core/base/environment.h"
 #include "core/base/text.h"
 #include "kernels/cpu_operators.h"
+#include "parallel/gradients.h"
 #include "parallel/strategy.h"
 #include "tests/unit/parallel/ranks.h"
 #include "tests/unit/parallel/run_passes.h"
@@ -173,6 +176,29 @@ TEST(SharedBufferTest, GradientsOfDdpHaveTheBitsOfGloo) {
     ASSERT_EQ(found.size(), 12);
     for (size_t i = 0; i < found.size(); ++i) EXPECT_TRUE(at::equal(found[i], wanted[i])) << i;
   }
+}
+
+TEST(SharedBufferTest, RanksComputeNormsOfDdpTogether) {
+  on_ranks_by(CpuBackend::kSharedMemory, 3, [](Communicator& group) {
+    std::vector<Parameter> parameters;
+    for (const int64_t rows : {700, 7, 2, 1}) {
+      parameters.push_back({text("p{}", rows), at::zeros({rows, 2000})});
+      at::Tensor& gradient = parameters.back().local.mutable_grad();
+      gradient = at::arange(rows * 2000, at::kFloat).sin().view({rows, 2000});
+    }
+    parameters.push_back({"scalar", at::zeros({})});
+    parameters.back().local.mutable_grad() = at::full({}, 0.1);
+    parameters.push_back({"absent", at::zeros({5})});
+    const auto ddp = make_ddp({parameters, {}, &group}, {});
+    const at::Tensor wanted = gradient_norm_by_rows(parameters, 3);
+    // Rows that another rank reads.
+    const auto others = (group.rank() + 1) % 3;
+    rows_by_rank(parameters[0].local.grad(), 3)[static_cast<size_t>(others)].fill_(NAN);
+    EXPECT_TRUE(at::equal(ddp->gradient_norm(parameters), wanted));
+    // An exchange would take longer.
+    const std::span<const Parameter> few = std::span(parameters).subspan(1);
+    EXPECT_TRUE(at::equal(ddp->gradient_norm(few), gradient_norm_by_rows(few, 3)));
+  });
 }
 
 /// A convolution whose weights' gradients kernels/convolution.cpp computes on all processors.
