@@ -13,8 +13,8 @@ import time
 
 import runs
 
-MOST = 100      # with pages of files; 104 with inferred schemas, 143 with pages of loading and start too
-MOST_ANON = 57  # 63 with inferred schemas
+MOST = 96       # with pages of files; 104 with inferred schemas, 143 with pages of loading and start too
+MOST_ANON = 51  # 52.6 with what removes kernels and names their sources, 63 with inferred schemas too
 
 
 def anonymous(pid):
