@@ -14,7 +14,7 @@ namespace accel {
 inline constexpr int64_t kLeastTensorBlock = 1 << 17;
 
 /// The most memory that holes of a TensorHeap take, in bytes.
-inline constexpr int64_t kMostFragmentation = 8 << 20;
+inline constexpr int64_t kMostFragmentation = 4 << 20;
 
 /// The most mappings of addresses that a TensorHeap makes of its own; the kernel lets a process
 /// have 65,530.
