@@ -171,8 +171,8 @@ class Ddp final : public Strategy {
       const Bucket& bucket = in_flight.bucket;
       for (size_t i = 0; i < bucket.size(); ++i) {
         const at::Tensor& parameter = bucket.parameter(i).local;
-        if (parameter.grad().defined() || !parameter.is_contiguous()) continue;
-        gradient_memory_.offer(parameter, bucket.slice(i, bucket.flat()));
+        if (parameter.is_contiguous())
+          gradient_memory_.offer(parameter, bucket.slice(i, bucket.flat()));
       }
     }
   }

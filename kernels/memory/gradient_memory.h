@@ -10,8 +10,8 @@
 namespace accel {
 
 /// Offers memory for gradients of parameters, such as views of communication buckets (torch's
-/// gradient_as_bucket_view), to gradient_memory() of all threads. Each offer is taken once: a
-/// second gradient of the parameter, of another pass or another use, has memory of its own.
+/// gradient_as_bucket_view), to gradient_memory() of all threads. Each offer is taken once:
+/// later gradients of the parameter, of further passes or of tied weights, are allocated.
 class GradientMemory {
  public:
   GradientMemory() = default;

@@ -48,7 +48,7 @@ void sum_block(const std::vector<float*>& parts, int64_t size) {
   for (float* part : parts) std::memcpy(part, sum, static_cast<size_t>(size) * sizeof(float));
 }
 
-/// Without tensors and operators for each block, which take a third as long as the sums.
+/// Without tensors and operators for each block.
 void sum_all_in_order(const std::vector<at::Tensor>& parts, const RingOrder& order, int64_t start) {
   std::vector<float*> ordered(parts.size());
   for (int64_t next = start, end = start + parts[0].numel(); next < end;) {

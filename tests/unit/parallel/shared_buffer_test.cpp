@@ -14,6 +14,7 @@
 #include "core/base/environment.h"
 #include "core/base/text.h"
 #include "kernels/cpu_operators.h"
+#include "kernels/memory/gradient_memory.h"
 #include "parallel/gradients.h"
 #include "parallel/strategy.h"
 #include "tests/unit/parallel/ranks.h"
@@ -244,6 +245,37 @@ TEST(SharedBufferTest, ConvolutionsComputeGradientsInBucketsOfDdp) {
     }
   });
   use_kernels(Kernels::kReference);
+}
+
+TEST(SharedBufferTest, GradientsOfChannelsLastWeightsAreCopied) {
+  use_kernels(Kernels::kFused);
+  on_ranks_by(CpuBackend::kSharedMemory, 2, [](Communicator& group) {
+    const at::Tensor numbers = at::arange(256 * 64 * 9, at::kFloat).sin();
+    const at::Tensor weight = numbers.view({256, 3, 3, 64}).permute({0, 3, 1, 2}).requires_grad_();
+    // A contiguous view of the parameter, whose gradient has the parameter's layout again.
+    const auto loss = [&] {
+      return convolved(weight.permute({0, 2, 3, 1}).reshape({256, 64, 3, 3}), 0.3 + group.rank());
+    };
+    const at::Tensor wanted = torch::autograd::grad({loss()}, {weight})[0].contiguous();
+    const std::vector<Parameter> parameters = {{"weight", weight}};
+    const auto ddp = make_ddp({parameters, {}, &group}, {});
+    const StepLayout layout{.step = 1, .num_micro_batches = 2, .own = {group.rank()}};
+    run_passes(*ddp, layout, [&](size_t) { loss().backward(); });
+    group.all_reduce(wanted, ReduceOp::kSum, "wanted");
+    EXPECT_TRUE(at::equal(weight.grad(), wanted));
+  });
+  use_kernels(Kernels::kReference);
+}
+
+TEST(SharedBufferTest, BucketsOfDdpAreOfferedDuringAnUpdateOnly) {
+  on_ranks_by(CpuBackend::kSharedMemory, 2, [](Communicator& group) {
+    const at::Tensor weight = at::zeros({10, 10}).requires_grad_();
+    const std::vector<Parameter> parameters = {{"weight", weight}};
+    const auto ddp = make_ddp({parameters, {}, &group}, {});
+    const StepLayout layout{.step = 1, .num_micro_batches = 2, .own = {group.rank()}};
+    run_passes(*ddp, layout, [&](size_t) { weight.sin().sum().backward(); });
+    EXPECT_FALSE(gradient_memory(weight).is_alias_of(weight.grad()));
+  });
 }
 
 }  // namespace
