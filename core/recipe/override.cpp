@@ -108,6 +108,13 @@ void apply_override(Node& recipe, Override change, Merging& merging) {
                          text("write '{}=...'", key));
 }
 
+/// Whether YAML reads the value as a directive, or as a mark between documents.
+bool starts_document(std::string_view value) {
+  if (value.starts_with('%')) return true;
+  const bool marks = value.starts_with("---") || value.starts_with("...");
+  return marks && (value.size() == 3 || value[3] == ' ');
+}
+
 }  // namespace
 
 Override parse_override(const std::string& argument, int number, Diagnostics& problems) {
@@ -133,6 +140,12 @@ Override parse_override(const std::string& argument, int number, Diagnostics& pr
   if (equals == argument.npos || equals == 0) {
     problems.error(out.where, text("'{}' is not an override", argument),
                    "write 'section.option=value', or '~section' to remove it");
+    return out;
+  }
+  const std::string_view value = std::string_view(source->text).substr(equals + 1);
+  if (starts_document(value)) {
+    problems.error({source, 1, static_cast<int>(equals) + 2},
+                   "a text cannot start with this character", "put the text in quotes");
     return out;
   }
   const size_t before = problems.size();

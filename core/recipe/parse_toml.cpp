@@ -172,6 +172,7 @@ constexpr Wording kWordings[] = {
     {"end-of-file", "table header", "a '[' is never closed", "add the missing ']'"},
     {"end-of-file", "key-value", "a value is missing"},
     {"end-of-file", "value", "a value is missing"},
+    {"maximum nested value depth", "", "the recipe is nested more than 64 deep"},
 };
 
 /// The first quoted word of a message.
@@ -199,6 +200,11 @@ void report_syntax(const toml::parse_error& error, TomlTree& tree, Diagnostics& 
   }
   if (message.starts_with("cannot redefine")) {
     const std::string key = quoted_word(message);
+    if (key.empty()) {  // 'a = {b = 1}', then 'a.c = 2'
+      problems.error(tree.key_on_line(where, key), "the section of this key is given twice",
+                     "write all its options in one place");
+      return;
+    }
     problems.error(tree.key_on_line(where, key), text("'{}' is given twice", key));
     return;
   }

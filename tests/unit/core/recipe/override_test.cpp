@@ -62,6 +62,16 @@ TEST(OverrideTest, ArgumentsChangeOneKeyEach) {
   }
 }
 
+TEST(OverrideTest, AValueIsNoDirectiveAndNoMarkOfADocument) {
+  for (const char* value : {"%x", "...", "--- b"}) {
+    const std::string argument = std::string("a=") + value;
+    EXPECT_EQ(overridden("a: 1", {argument}),
+              "argument 2: error: a text cannot start with this character\n    " + argument +
+                  "\n      ^\n  hint: put the text in quotes\n");
+  }
+  EXPECT_EQ(overridden("a: 1", {"a=...b"}), "{a: ...b}");
+}
+
 TEST(OverrideTest, WhatIsWrongIsShownInTheArgument) {
   const OverrideCase cases[] = {
       {"a: 1",

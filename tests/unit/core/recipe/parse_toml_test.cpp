@@ -57,6 +57,11 @@ constexpr BadToml kBadToml[] = {
      "r.toml:3:2: error: 'm' is given twice\n"
      "    [m]\n"
      "     ^\n"},
+    {"a = {b = 1}\na.c = 2\n",
+     "r.toml:2:1: error: the section of this key is given twice\n"
+     "    a.c = 2\n"
+     "    ^\n"
+     "  hint: write all its options in one place\n"},
     {"a = {b = 1, b = 2}\n",
      "r.toml:1:13: error: 'b' is given twice\n"
      "    a = {b = 1, b = 2}\n"
@@ -135,6 +140,9 @@ TEST(ParseTomlTest, MistakesAreWordedAsForYaml) {
 TEST(ParseTomlTest, LimitsHold) {
   const std::string deep = "a = " + std::string(65, '[') + std::string(65, ']') + "\n";
   EXPECT_NE(parse_complaint(deep, "r.toml").find("error: the recipe is nested more than 64 deep"),
+            std::string::npos);
+  EXPECT_NE(parse_complaint("a = " + std::string(300, '[') + "\n", "r.toml")
+                .find("error: the recipe is nested more than 64 deep"),
             std::string::npos);
   std::string wide = "a = [";
   for (int i = 0; i < 10'001; ++i) wide += "1,";
