@@ -147,8 +147,9 @@ class Chat final : public ChatFile {
     tokens.ids.resize(size);
     tokens.answers.resize(size);
     // The first token is never a target.
-    const bool any = size > 1 && std::find(tokens.answers.begin() + 1, tokens.answers.end(), 1) !=
-                                     tokens.answers.end();
+    const bool any =
+        size > 1 && (!answers_only_ || std::find(tokens.answers.begin() + 1, tokens.answers.end(),
+                                                 1) != tokens.answers.end());
     if (!any) {
       throw FormatError(
           accel::text("no answer begins within {} tokens, which is 'max_length'", max_length()));

@@ -212,6 +212,8 @@ TEST_F(ChatTest, LongConversationsAreCut) {
   EXPECT_EQ(numbers_of(data->sample(0).target), (Numbers{kNo, kNo, kNo, kNo, 6, kNo}));
   EXPECT_EQ(refusal(one_line(kTurns), "max_length: 5"),
             "t.jsonl:1: no answer begins within 5 tokens, which is 'max_length'");
+  const auto all = dataset(one_line(kTurns), "max_length: 5, answers_only: false");
+  EXPECT_EQ(numbers_of(all->sample(0).target), (Numbers{5, 7, 3, 4, kNo}));
 }
 
 TEST_F(ChatTest, WhatDecidesOnTheTokensIsPartOfTheFingerprint) {
