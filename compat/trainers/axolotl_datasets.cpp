@@ -180,6 +180,10 @@ void read_axolotl_datasets(TrainerConfig& config, const char* key, const char* t
   if (windows) {
     config.remark("sample_packing: texts are concatenated, and attention crosses their borders");
   }
+  if (!files.empty() && !windows && files.front().kind != DataFile::Kind::kDocuments &&
+      config.text("excess_length_strategy") != "truncate") {
+    config.remark("sequence_len: axolotl leaves out longer samples by default; here they are cut");
+  }
   set_datasets(config, target, files, key);
   if (target != std::string("data.train")) return;
   if (files.size() == 1) {

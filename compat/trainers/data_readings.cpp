@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fstream>
 
+#include "compat/accelerate/accelerate_keys.h"
 #include "compat/trainers/model_families.h"
 #include "core/base/convert_command.h"
 #include "core/base/text.h"
@@ -60,6 +61,9 @@ void read_lora_targets(TrainerConfig& config, const LoraKeys& keys, const std::s
   }
   config.set("model.lora.target_modules", {patterns, {}}, keys.targets);
 }
+
+/// Starts of LoRA's matrices with one name here and in PEFT.
+constexpr std::string_view kInitializations = "gaussian pissa olora";
 
 constexpr auto kHubDatasets = "hf:datasets/";
 
@@ -183,6 +187,7 @@ Node documents_section(TrainerConfig& config, const DataFile& file) {
   map.push_back(entry_of("tokenizer", scalar_node("${vars.model}")));
   map.push_back(entry_of("max_length", escape_references(scalar_node(file.max_length))));
   if (file.append_eos) map.push_back(entry_of("append_eos", scalar_node("true")));
+  if (file.pack) map.push_back(entry_of("pack", scalar_node("true")));
   return {std::move(map), {}};
 }
 
@@ -275,6 +280,10 @@ void read_lora(TrainerConfig& config, const LoraKeys& keys, const std::string& m
   config.set_text("model.lora.dropout", config.text(keys.dropout).value_or(keys.default_dropout),
                   keys.dropout);
   if (config.flag(keys.rslora)) config.set_text("model.lora.rslora", "true", keys.rslora);
+  if (config.flag(keys.dora)) config.set_text("model.lora.dora", "true", keys.dora);
+  if (const auto start = config.text(keys.init); start && has_word(kInitializations, *start)) {
+    config.set_text("model.lora.init", *start, keys.init);
+  }
   read_lora_targets(config, keys, model_type);
   if (const Node::Entry* saved = config.find(keys.saved)) {
     config.set("model.lora.modules_to_save", {name_patterns(saved->node, "*", ".*"), {}},

@@ -25,6 +25,8 @@ struct LoraKeys {
   const char* targets;  ///< names of layers: a list, or a text with commas
   const char* saved;    ///< names of modules that are trained as well
   const char* rslora;
+  const char* dora = "";
+  const char* init = "";  ///< a text, as PEFT's init_lora_weights
   double default_rank = 8;
   double default_alpha = 8;
   double alpha_per_rank = 0;  ///< the default of alpha as a multiple of the rank; 0: default_alpha

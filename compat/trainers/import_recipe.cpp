@@ -49,6 +49,7 @@ bool is_unset(const Node& value, std::string_view neutral) {
   if (const Scalar* scalar = value.scalar()) {
     const std::string word = ascii_lower(scalar->text);
     if (word.empty() || word == "none" || has_word(neutral, word)) return true;
+    if (has_word("no off", word) && has_word(neutral, "false")) return true;
     const auto number = parse_number({scalar->text}).value;
     return number && has_word(neutral, show_number(*number));
   }

@@ -56,6 +56,9 @@ void read_lightning_evaluations(TrainerConfig& trainer) {
   trainer.set_text("eval.every",
                    interval.is_share ? epochs_text(interval.value) : interval_text(steps),
                    "val_check_interval");
+  if (trainer.number("check_val_every_n_epoch").value_or(1) != 1) {
+    trainer.skip("check_val_every_n_epoch", "'eval.every' is that of 'val_check_interval'");
+  }
   trainer.ignore("check_val_every_n_epoch");
 }
 

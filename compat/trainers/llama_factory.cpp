@@ -1,5 +1,6 @@
 // LLaMA-Factory configs.
 #include "compat/trainers/data_readings.h"
+#include "compat/trainers/decay_readings.h"
 #include "compat/trainers/import_recipe.h"
 #include "compat/trainers/preference_readings.h"
 #include "compat/trainers/sharding_readings.h"
@@ -67,9 +68,9 @@ constexpr TrainerKey kLlamaFactoryKeys[] = {
     {"lora_dropout", Use::kIdle},
     {"lora_target", Use::kIdle},
     {"loraplus_lr_ratio", Use::kOther, "loraplus"},
-    {"use_dora", Use::kOther, "dora", "false"},
+    {"use_dora", Use::kIdle},
     {"use_rslora", Use::kIdle},
-    {"pissa_init", Use::kOther, "lora initialization", "false"},
+    {"pissa_init", Use::kIdle},
     {"pissa_iter", Use::kIdle},
     {"pissa_convert", Use::kIdle},
     {"additional_target", Use::kIdle},
@@ -117,7 +118,8 @@ constexpr TrainerKey kLlamaFactoryKeys[] = {
     {"asft_alpha", Use::kIdle},
     {"use_eaft_loss", Use::kOther, "other loss", "false"},
     {"eaft_alpha", Use::kIdle},
-    {"pure_bf16", Use::kNot, "weights have 32 bits, with autocast to bf16", "false"},
+    {"pure_bf16", Use::kRead, "", "false"},
+    {"early_stopping_steps", Use::kRead},
     {"compute_accuracy", Use::kRead, "", "false"},
     {"disable_shuffling", Use::kRead, "", "false"},
     {"plot_loss", Use::kIdle},
@@ -266,9 +268,13 @@ void read_stage(TrainerConfig& config, const std::string& model_type) {
              .targets = "lora_target",
              .saved = "additional_target",
              .rslora = "use_rslora",
+             .dora = "use_dora",
              .alpha_per_rank = 2,
              .all_by_default = true},
             model_type);
+  if (!config.flag("pissa_init")) return;
+  config.set_text("model.lora.init", "pissa", "pissa_init");
+  config.remark("pissa_init: of an exact singular value decomposition, whatever 'pissa_iter' is");
 }
 
 void check_llama_factory_method(TrainerConfig& config) {
@@ -404,8 +410,14 @@ void read_llama_factory(const Node& tree, Imported& out, const ProgramIndex& pro
   }
   read_training_arguments(
       config, {}, {.activation_checkpointing = !config.flag("disable_gradient_checkpointing")});
+  if (config.flag("pure_bf16")) {
+    config.set_text("accelerator.mixed_precision", "bf16", "pure_bf16");
+    config.remark("pure_bf16: weights have 32 bits, with autocast to bf16");
+  }
+  read_early_stopping(config, "early_stopping_steps");
   if (config.flag("use_muon")) read_llama_factory_muon(config);
   if (config.flag("use_galore")) read_llama_factory_galore(config);
+  read_decay_exclusions(config, type, config.text("model_name_or_path").value_or(""));
   config.take("disable_gradient_checkpointing");
   read_trainer_options(config);
   if (config.flag("disable_shuffling")) {

@@ -21,6 +21,12 @@ void read_smoothing(TrainerConfig& config, const PreferenceMethod& method,
   if (config.number(keys.label_smoothing).value_or(0) <= 0) return;
   const bool acts = method.task == "simpo" || has_word("robust exo_pair", method.loss_type) ||
                     (method.loss_type == "sigmoid" && keys.smooths_sigmoid);
+  if (!acts && method.loss_type == "sigmoid") {
+    config.remark(
+        text("{}: TRL smooths the loss 'sigmoid' in versions before 1 only: write "
+             "'task.label_smoothing' for that",
+             keys.label_smoothing));
+  }
   if (!acts) return config.ignore(keys.label_smoothing);
   set_option(config, "label_smoothing", keys.label_smoothing, 0);
 }

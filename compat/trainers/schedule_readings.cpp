@@ -39,15 +39,29 @@ constexpr Translation kScheduleLengths[] = {
     {"inverse_sqrt.timescale", "timescale"},
 };
 
+/// The section, or that of its JSON text, whose entries have the text's position.
+Node section_of(const Node::Entry& given) {
+  const Scalar* json = given.node.scalar();
+  if (!json || !json->text.starts_with('{')) return given.node;
+  try {
+    Node section = parse_recipe("kwargs.json", json->text);
+    for (Node::Entry& entry : *section.map()) entry.where = entry.node.where = given.where;
+    return section;
+  } catch (const RecipeError&) {
+    return given.node;  // reported as no section
+  }
+}
+
 /// lr_scheduler_kwargs, a section or JSON text of one.
 void read_schedule_options(TrainerConfig& config, const std::string& type, bool restarts) {
   constexpr auto kKey = "lr_scheduler_kwargs";
-  const Node::Entry* options = config.find(kKey);
-  if (!options) return;
-  if (!options->node.map()) return config.skip(kKey, "it is no section of options");
+  const Node::Entry* given = config.find(kKey);
+  if (!given) return;
+  const Node options = section_of(*given);
+  if (!options.map()) return config.skip(kKey, "it is no section of options");
   config.close(kKey);
-  TrainerConfig inner(options->node, config.out(), config.program(), std::string(kKey) + '.');
-  for (const Node::Entry& entry : *options->node.map()) {
+  TrainerConfig inner(options, config.out(), config.program(), std::string(kKey) + '.');
+  for (const Node::Entry& entry : *options.map()) {
     const char* ours = translation(kScheduleOptions, type + '.' + entry.key);
     if (restarts && entry.key == "num_cycles") ours = "restarts";
     const char* length = translation(kScheduleLengths, type + '.' + entry.key);

@@ -180,10 +180,6 @@ void read_optimizer(TrainerConfig& config, const char* key, const ArgumentDefaul
   if (decay || type == "adamw" || type == "adamw_8bit" || type == "muon") {
     config.set_text("optimizer.weight_decay", decay.value_or("0"), "weight_decay");
   }
-  if (config.number("weight_decay").value_or(0) > 0) {
-    config.remark(
-        "weight_decay: Trainer excludes biases and norms; write 'optimizer.groups' for that");
-  }
   if (type == "muon") {
     config.remark(
         "optim: Muons scale the learning rate by the matrix differently: see "
@@ -323,6 +319,47 @@ void read_activation_checkpointing(TrainerConfig& config, bool is_default) {
   read_activation_offloading(config, "activation_offloading", recomputes);
 }
 
+/// The order of the samples.
+void read_sampling(TrainerConfig& config) {
+  constexpr auto kOrder = "train_sampling_strategy";
+  constexpr auto kGroups = "group_by_length";
+  constexpr auto kTarget = "data.loader.group_by_length";
+  const std::string order = config.text(kOrder).value_or("");
+  if (order == "sequential") config.set_text("data.loader.shuffle", "false", kOrder);
+  if (order == kGroups) config.set_text(kTarget, "true", kOrder);
+  if (config.flag(kGroups)) config.set_text(kTarget, "true", kGroups);
+  constexpr auto kDrop = "dataloader_drop_last";
+  if (config.flag(kDrop) && config.number("gradient_accumulation_steps").value_or(1) > 1) {
+    config.skip(kDrop,
+                "'data.loader.drop_last' drops the batch of a step, Trainer one of those that "
+                "gradient_accumulation_steps adds up");
+  }
+}
+
+/// A folder, or true for the newest checkpoint.
+void read_resume(TrainerConfig& config) {
+  constexpr auto kKey = "resume_from_checkpoint";
+  const auto folder = config.text(kKey);
+  if (!folder || ascii_lower(*folder) == "false") return;
+  config.set_text("checkpoint.resume", config.flag(kKey) ? "auto" : *folder, kKey);
+}
+
+/// axolotl's "full" stands for weights of this type as well.
+bool has_precision(const TrainerConfig& config, const char* key) {
+  return config.flag(key) || config.text(key) == "full";
+}
+
+void read_precision(TrainerConfig& config, const ArgumentNames& words, bool is_bf16_by_default) {
+  const bool fp16 = has_precision(config, words.precision_fp16);
+  const bool none = !config.find(words.precision_bf16) && !fp16;
+  const bool bf16 = has_precision(config, words.precision_bf16) || (none && is_bf16_by_default);
+  if (!bf16 && !fp16) return;
+  const char* const key = bf16 ? words.precision_bf16 : words.precision_fp16;
+  config.set_text("accelerator.mixed_precision", bf16 ? "bf16" : "fp16", key);
+  if (config.text(key) != "full") return;
+  config.remark(text("{}: weights have 32 bits, with autocast to {}", key, bf16 ? "bf16" : "fp16"));
+}
+
 }  // namespace
 
 void read_activation_offloading(TrainerConfig& config, const char* key, bool recomputes) {
@@ -346,13 +383,11 @@ void read_training_arguments(TrainerConfig& config, const ArgumentNames& words,
   read_keeping(config, defaults.keep);
   read_trackers(config);
   read_activation_checkpointing(config, defaults.activation_checkpointing);
-  const bool none = !config.find(words.precision_bf16) && !config.flag(words.precision_fp16);
-  if (config.flag(words.precision_bf16) || (none && defaults.bf16)) {
-    config.set_text("accelerator.mixed_precision", "bf16", words.precision_bf16);
-  } else if (config.flag(words.precision_fp16)) {
-    config.set_text("accelerator.mixed_precision", "fp16", words.precision_fp16);
-  }
-  const std::string norm = config.text("max_grad_norm").value_or("1.0");
+  read_precision(config, words, defaults.bf16);
+  read_sampling(config);
+  read_resume(config);
+  const bool unclipped = config.is_none("max_grad_norm") && !defaults.null_is_unset;
+  const std::string norm = config.text("max_grad_norm").value_or(unclipped ? "0" : "1.0");
   if (parse_number({norm}).value.value_or(0) > 0) {
     config.set_text("train.max_grad_norm", norm, "max_grad_norm");
   } else {
@@ -380,6 +415,14 @@ void set_class_decay(TrainerConfig& config, const std::string& name) {
   if (is_adamw && !config.has("optimizer.weight_decay")) {
     config.set_text("optimizer.weight_decay", "0.01", "weight_decay");
   }
+}
+
+void read_early_stopping(TrainerConfig& config, const char* key) {
+  const auto patience = config.text(key);
+  if (!patience) return;
+  const Node::Map stop = {{"type", {}, scalar_node("early_stop")},
+                          {"patience", {}, scalar_node(*patience)}};
+  config.set("callbacks", {Node::List{{stop, {}}}, {}}, key);
 }
 
 std::span<const TrainerKey> optimizer_class_keys() {

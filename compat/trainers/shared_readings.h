@@ -33,6 +33,7 @@ struct ArgumentDefaults {
   bool steps_evaluate = false;  ///< eval_steps evaluate without eval_strategy
   bool bf16 = false;
   bool activation_checkpointing = false;
+  bool null_is_unset = false;  ///< `max_grad_norm: null` clips as without the key
 };
 
 /// Reads optimizer, schedule, batch sizes, length, intervals, trackers and precision.
@@ -41,6 +42,9 @@ void read_training_arguments(TrainerConfig& config, const ArgumentNames& words,
 
 /// `train.activation_cpu_offload` of a flag; a remark if no block is recomputed.
 void read_activation_offloading(TrainerConfig& config, const char* key, bool recomputes);
+
+/// The callback `early_stop` with the patience of `key`.
+void read_early_stopping(TrainerConfig& config, const char* key);
 
 /// The class of an optimizer of torch.optim or bitsandbytes as `optimizer.type`; refuses others.
 void read_optimizer_class(TrainerConfig& config, const std::string& key, const std::string& name);

@@ -327,7 +327,12 @@ void read_titan_schedule(TrainerConfig& config, double steps) {
     config.set_text("scheduler.decay", to_string(Duration{length, Duration::Unit::kSteps}), kRatio);
     config.set_text("scheduler.decay_type", shape == "sqrt" ? "1-sqrt" : shape, kShape);
   }
-  if (warmup > 0) config.set_text("scheduler.warmup", interval_text(warmup), warmup_key);
+  if (warmup > 0) {
+    config.set_text("scheduler.warmup", interval_text(warmup), warmup_key);
+    config.remark(
+        "lr_scheduler.warmup_steps: the rate of torchtitan's first step is above 0, "
+        "that of the recipe is 0");
+  }
   const bool lifts = falls && config.number("lr_scheduler.min_lr_factor").value_or(0) > 0;
   if (lifts) config.set_text("scheduler.to", *least, "lr_scheduler.min_lr_factor");
   if (const auto old = config.number("lr_scheduler.lr_min"); old && *old > 0 && falls) {

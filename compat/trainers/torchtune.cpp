@@ -125,10 +125,10 @@ constexpr TrainerKey kLoraModelKeys[] = {
     {"lora_rank", Use::kRead},
     {"lora_alpha", Use::kRead},
     {"lora_attn_modules", Use::kRead},
-    {"apply_lora_to_mlp", Use::kRead},
-    {"apply_lora_to_output", Use::kOther, "adapter of the head", "false"},
+    {"apply_lora_to_mlp", Use::kRead, "", "false"},
+    {"apply_lora_to_output", Use::kRead, "", "false"},
     {"lora_dropout", Use::kCopy, "model.lora.dropout", "0"},
-    {"use_dora", Use::kOther, "dora", "false"},
+    {"use_dora", Use::kIdle},
     {"quantize_base", Use::kOther, "quantization", "false"},
 };
 
@@ -224,6 +224,7 @@ void read_tune_lora(TrainerConfig& config) {
   TrainerConfig& keys = model.inner();
   keys.set_text("model.lora.rank", keys.text("lora_rank").value_or("8"), "lora_rank");
   keys.set_text("model.lora.alpha", keys.text("lora_alpha").value_or("16"), "lora_alpha");
+  if (keys.flag("use_dora")) keys.set_text("model.lora.dora", "true", "use_dora");
   Node::List targets;
   const auto add = [&](const std::string& layer) {
     targets.push_back(scalar_node("*." + layer, true));
@@ -237,8 +238,11 @@ void read_tune_lora(TrainerConfig& config) {
   if (keys.flag("apply_lora_to_mlp")) {
     for (const char* layer : {"gate_proj", "up_proj", "down_proj"}) add(layer);
   }
+  if (keys.flag("apply_lora_to_output")) targets.push_back(scalar_node("lm_head", true));
   if (!targets.empty()) keys.set("model.lora.target_modules", {targets, {}}, "lora_attn_modules");
-  keys.take("apply_lora_to_mlp");
+  for (const char* taken : {"apply_lora_to_mlp", "apply_lora_to_output"}) {
+    if (keys.flag(taken)) keys.take(taken);
+  }
   model.end(kLoraModelKeys);
 }
 
@@ -348,6 +352,7 @@ void read_tune_length(TrainerConfig& config) {
   config.set_text("train.batch", show_number(micro * steps), "batch_size");
   config.set_text("train.micro_batch", show_number(micro), "batch_size");
   config.put("data.loader.split_batches", "false");
+  config.set_text("data.loader.drop_last", "true", "drop_last");
   if (config.find("gradient_accumulation_steps")) {
     config.set_text("train.batch", show_number(micro * steps), "gradient_accumulation_steps");
   }
@@ -367,7 +372,8 @@ void read_tune_length(TrainerConfig& config) {
                   "save_every_n_epochs");
   if (most > 0 && epochs > 1) {
     config.remark(
-        "max_steps_per_epoch: epochs are complete here; the total number of steps is equal");
+        "max_steps_per_epoch: epochs are complete here; the total number of steps is equal, unless "
+        "an epoch has fewer");
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include "compat/accelerate/accelerate_keys.h"
 #include "compat/trainers/data_readings.h"
+#include "compat/trainers/decay_readings.h"
 #include "compat/trainers/sharding_readings.h"
 #include "compat/trainers/shared_readings.h"
 #include "core/base/text.h"
@@ -149,7 +150,7 @@ constexpr TrainerKey kTrainerKeys[] = {
     {"dataloader_prefetch_factor", Use::kIdle},
     {"label_names", Use::kNot, "the dataset defines the targets"},
     {"group_by_length", Use::kRead, "", "false"},
-    {"train_sampling_strategy", Use::kNot, "the sampler is random", "random"},
+    {"train_sampling_strategy", Use::kRead, "", "random"},
     {"ddp_bucket_cap_mb", Use::kCopy, "accelerator.ddp.bucket_cap_mb"},
     {"ddp_broadcast_buffers", Use::kCopy, "accelerator.ddp.broadcast_buffers"},
     {"ddp_backend", Use::kNot, "CPU ranks have a backend of accel-run, GPU ranks NCCL",
@@ -160,7 +161,7 @@ constexpr TrainerKey kTrainerKeys[] = {
     {"fsdp_transformer_layer_cls_to_wrap", Use::kIdle},
     {"deepspeed", Use::kRead},
     {"debug", Use::kNot, "write 'accelerator.debug' for checks of collectives"},
-    {"resume_from_checkpoint", Use::kCopy, "checkpoint.resume", "false"},
+    {"resume_from_checkpoint", Use::kRead, "", "false"},
     {"torchdynamo", Use::kLack, "compilation"},
     {"mp_parameters", Use::kLack, "sharding"},
 };
@@ -179,6 +180,7 @@ constexpr TrainerKey kScriptKeys[] = {
     {"lora_alpha", Use::kIdle},
     {"lora_dropout", Use::kIdle},
     {"lora_target_modules", Use::kIdle},
+    {"use_dora", Use::kIdle},
     {"use_unsloth", Use::kIdle},
     {"tokenize_num_workers", Use::kIdle},
 };
@@ -264,6 +266,7 @@ void read_trainer(const Node& tree, Imported& out, const ProgramIndex& program) 
                .targets = "lora_target_modules",
                .saved = "lora_modules_to_save",
                .rslora = "use_rslora",
+               .dora = "use_dora",
                .all_by_default = true},
               type);
     config.take("train_mode");
@@ -273,17 +276,9 @@ void read_trainer(const Node& tree, Imported& out, const ProgramIndex& program) 
                           {.optimizer = adafactor ? "adafactor" : "adamw_torch_fused"});
   config.take("adafactor");
   read_trainer_options(config);
+  read_decay_exclusions(config, type, config.text("model_name_or_path").value_or(""));
   read_accelerator_config(config);
-  if (config.flag("dataloader_drop_last") &&
-      config.number("gradient_accumulation_steps").value_or(1) > 1) {
-    config.skip("dataloader_drop_last",
-                "'data.loader.drop_last' drops the batch of a step, Trainer one of those that "
-                "gradient_accumulation_steps adds up");
-  }
   read_label_smoothing(config);
-  if (config.flag("group_by_length")) {
-    config.set_text("data.loader.group_by_length", "true", "group_by_length");
-  }
   std::vector<TrainerKey> keys(std::begin(kScriptKeys), std::end(kScriptKeys));
   keys.insert(keys.end(), trainer_keys().begin(), trainer_keys().end());
   config.apply_table(keys);
@@ -308,6 +303,10 @@ void read_trainer_options(TrainerConfig& config) {
     config.ignore("use_cpu");
   }
   read_trainer_sharding(config);
+  read_ddp_timeout(config);
+}
+
+void read_ddp_timeout(TrainerConfig& config) {
   if (const auto seconds = config.text("ddp_timeout")) {
     config.set_text("accelerator.timeout", *seconds + " s", "ddp_timeout");
   }

@@ -12,4 +12,7 @@ std::span<const TrainerKey> trainer_keys();
 /// Reads the run's name, the device and the timeout of collectives.
 void read_trainer_options(TrainerConfig& config);
 
+/// Reads the timeout of collectives, in seconds.
+void read_ddp_timeout(TrainerConfig& config);
+
 }  // namespace accel

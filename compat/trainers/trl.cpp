@@ -3,6 +3,7 @@
 
 #include "compat/accelerate/accelerate_keys.h"
 #include "compat/trainers/data_readings.h"
+#include "compat/trainers/decay_readings.h"
 #include "compat/trainers/grpo_readings.h"
 #include "compat/trainers/import_recipe.h"
 #include "compat/trainers/model_families.h"
@@ -38,7 +39,7 @@ constexpr TrainerKey kTrlKeys[] = {
     {"lora_task_type", Use::kRead},
     {"lora_target_parameters", Use::kOther, "lora of parameters"},
     {"use_rslora", Use::kIdle},
-    {"use_dora", Use::kOther, "dora", "false"},
+    {"use_dora", Use::kIdle},
     {"load_in_8bit", Use::kOther, "quantization", "false"},
     {"load_in_4bit", Use::kRead, "", "false"},
     {"bnb_4bit_quant_type", Use::kIdle},
@@ -84,9 +85,8 @@ constexpr TrainerKey kTrlKeys[] = {
     {"desirable_weight", Use::kRead, "", "1.0 1"},
     {"undesirable_weight", Use::kRead, "", "1.0 1"},
     {"center_rewards_coefficient", Use::kRead},
-    {kSampling, Use::kRead, "", "random"},
     {"packing", Use::kRead, "", "false"},
-    {"packing_strategy", Use::kNot, "samples are packed whole, as by 'bfd'", "bfd ffd"},
+    {"packing_strategy", Use::kNot, "samples are packed whole and cut, as by 'bfd'", "bfd ffd"},
     {"eval_packing", Use::kIdle},
     {"padding_free", Use::kIdle},
     {"pad_to_multiple_of", Use::kRead},
@@ -304,8 +304,11 @@ void read_trl_data(TrainerConfig& config) {
   if (found == "completion" || asks_for_completions) {
     read_trl_completions(config, file);
   } else if (field || found == "text") {
-    file.kind = config.flag("packing") ? DataFile::Kind::kWindows : DataFile::Kind::kDocuments;
+    const bool wraps = config.text("packing_strategy") == "wrapped";
+    file.pack = config.flag("packing");
+    file.kind = file.pack && wraps ? DataFile::Kind::kWindows : DataFile::Kind::kDocuments;
     file.field = field.value_or("text");
+    if (wraps) config.take("packing_strategy");
   } else if (found == "messages") {
     file.pack = config.flag("packing");
   } else {
@@ -341,13 +344,6 @@ void read_trl_quantization(TrainerConfig& config) {
                             .double_quant = config.flag("use_bnb_nested_quant"),
                             .key = kKey,
                             .type_key = "bnb_4bit_quant_type"});
-}
-
-/// The order of the samples.
-void read_sampling(TrainerConfig& config) {
-  const std::string order = config.text(kSampling).value_or("");
-  if (order == "sequential") config.set_text("data.loader.shuffle", "false", kSampling);
-  if (order == "group_by_length") config.set_text("data.loader.group_by_length", "true", kSampling);
 }
 
 /// TRL's trainers add the load-balancing loss of experts whatever `output_router_logits` is in the
@@ -407,6 +403,7 @@ void read_trl_adapter(TrainerConfig& config, const std::string& type, bool is_re
              .targets = "lora_target_modules",
              .saved = "lora_modules_to_save",
              .rslora = "use_rslora",
+             .dora = "use_dora",
              .default_rank = 16,
              .default_alpha = 32,
              .default_dropout = "0.05",
@@ -417,7 +414,6 @@ void read_trl_adapter(TrainerConfig& config, const std::string& type, bool is_re
 void read_trl(const Node& tree, Imported& out, const ProgramIndex& program) {
   TrainerConfig config(tree, out, program);
   check_trl_method(config);
-  read_sampling(config);
   if (const Node::Entry* length = tree.find("max_length"); length && !config.find("max_length")) {
     config.skip("max_length", "samples are cut at 1024 tokens: write a greater length");
   }
@@ -446,12 +442,10 @@ void read_trl(const Node& tree, Imported& out, const ProgramIndex& program) {
                            .log = "10 steps",
                            .bf16 = true,
                            .activation_checkpointing = !config.find("gradient_checkpointing")});
+  read_decay_exclusions(config, type, config.text("model_name_or_path").value_or(""));
   if (learns_by_rewards) read_grpo_batches(config);
   read_trainer_options(config);
   refuse_label_smoothing(config, "label_smoothing_factor");
-  if (config.flag("group_by_length")) {
-    config.set_text("data.loader.group_by_length", "true", "group_by_length");
-  }
   for (const char* key : {"max_length", "max_seq_length", "packing", "assistant_only_loss",
                           "dataset_text_field", "dataset_config", "pad_to_multiple_of"}) {
     if (config.find(key) && !config.has("data.train")) {

@@ -333,7 +333,7 @@ TEST(ImportRecipeTest, ValuesOfOtherWordsAreKeptOrReported) {
                 .find("activation_offloading: to memory of the host, not to the disk\n"),
             std::string::npos);
   EXPECT_NE(remarks("model_name_or_path: ./x\ndataset_name: a.jsonl\ndataset_text_field: text\n"
-                    "packing: true\n")
+                    "packing: true\npacking_strategy: wrapped\n")
                 .find("packing: texts are concatenated, and attention crosses their borders\n"),
             std::string::npos);
   std::string left;

@@ -25,5 +25,16 @@ TEST(TorchtitanImportTest, ActivationCheckpointingIsRead) {
   EXPECT_EQ(imported("mode = \"none\"\n").find("  activation_checkpointing:"), std::string::npos);
 }
 
+TEST(TorchtitanImportTest, ItsWarmupStartsAboveZero) {
+  const std::string base =
+      "[model]\nname = \"llama3\"\nflavor = \"8B\"\n[training]\nsteps = 10\n[lr_scheduler]\n";
+  const std::string remark =
+      "  lr_scheduler.warmup_steps: the rate of torchtitan's first step is above 0, that of the "
+      "recipe is 0\n";
+  const auto account = [&](const std::string& keys) { return reported("c.toml", base + keys); };
+  EXPECT_NE(account("warmup_steps = 2\n").find(remark), std::string::npos);
+  EXPECT_EQ(account("warmup_steps = 0\n").find(remark), std::string::npos);
+}
+
 }  // namespace
 }  // namespace accel::torchtitan_import_test
