@@ -76,6 +76,8 @@ def check_run(scratch, report, samples):
                                                  "--max-new-tokens", "40")[1] == out)
     report.check("or from standard input", say(scratch, "runs/job", "--prompt-file", "-", "--max-new-tokens", "40",
                                                given="the\na\n")[1] == out)
+    report.check("whose lines may end with CRLF", say(scratch, "runs/job", "--prompt-file", "-", "--max-new-tokens", "40",
+                                                      given="the\r\na\r\n")[1] == out)
     line = json.loads(say(scratch, *words, "--json")[1].splitlines()[0])
     report.check("as JSON", line == {"prompt": "the", "text": samples[0][3:], "tokens": 40, "end": "length",
                                           "token_ids": line["token_ids"]} and len(line["token_ids"]) == 40, line)
@@ -143,6 +145,8 @@ def check_chat(scratch, report):
     report.check("chat answers each message, a new conversation the same",
                  code == 0 and len(lines) == 2 and lines[0] == lines[1], out + errors)
     report.check("and names its commands", "there is no command '/nope'" in errors, errors)
+    report.check("its lines may end with CRLF", talk(scratch, *words, given="one more than 3?\r\n/exit\r\n")[:2] ==
+                 (0, lines[0] + "\n"))
     report.check("/exit ends it", talk(scratch, *words, given="/exit\none more than 3?\n")[:2] == (0, ""))
     code, out, errors = talk(scratch, *words, given="one more than 3? " * 30 + "\n")
     report.check("a long conversation is read from its end", code == 0 and

@@ -92,7 +92,10 @@ class Chat {
  private:
   bool prompt(std::string& line) {
     if (is_terminal_) std::cout << "> " << std::flush;
-    if (std::getline(std::cin, line)) return true;
+    if (std::getline(std::cin, line)) {
+      if (line.ends_with('\r')) line.pop_back();
+      return true;
+    }
     if (is_terminal_) std::cout << '\n';
     return false;
   }

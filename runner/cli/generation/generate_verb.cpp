@@ -38,7 +38,10 @@ struct GenerateArguments {
 };
 
 void add_lines(std::istream& in, std::vector<std::string>& prompts) {
-  for (std::string line; std::getline(in, line);) prompts.push_back(line);
+  for (std::string line; std::getline(in, line);) {
+    if (line.ends_with('\r')) line.pop_back();
+    prompts.push_back(line);
+  }
 }
 
 std::vector<std::string> prompts_of(const GenerateArguments& arguments) {
