@@ -308,6 +308,9 @@ def check_refusals(scratch, report):
             "--sequence-bias is not JSON: [[")
     refused("a bias of another form", ["runs/job", "--prompt", "a", "--sequence-bias", "[[1, 2]]"], 2,
             "--sequence-bias: 'sequence_bias' is [[1,2]]", "give a list of [[token ids], bias]")
+    for flag in (["--length-penalty", "2"], ["--early-stopping", "true"]):
+        refused(f"{flag[0]} without beams", ["runs/job", "--prompt", "a", *flag], 2,
+                f"'{flag[0]}' cannot act: there is no beam search", "add '--num-beams', or leave it out")
     refused("a temperature below 0", ["runs/job", "--prompt", "a", "--temperature", "-1"], 2, "--temperature")
     (scratch.path / "mlp.yaml").write_text(runs.JOB)
     scratch.call("mlp.yaml", "train.until=1 step")

@@ -59,6 +59,16 @@ void add_beam_flags(CLI::App& verb, GenerationFlags& to) {
       ->check(CLI::IsMember({"true", "false", "never"}));
 }
 
+void refuse_beam_flags_without_beams(const GenerationConfig& config, const GenerationFlags& flags) {
+  if (config.num_beams > 1) return;
+  const char* flag = flags.length_penalty           ? "--length-penalty"
+                     : flags.early_stopping.empty() ? nullptr
+                                                    : "--early-stopping";
+  if (!flag) return;
+  throw Error(ExitCode::kRecipe, text("'{}' cannot act: there is no beam search", flag),
+              "add '--num-beams', or leave it out");
+}
+
 }  // namespace
 
 void add_generation_flags(CLI::App& verb, GenerationFlags& to) {
@@ -113,6 +123,7 @@ GenerationConfig apply_generation_flags(GenerationConfig config, const Generatio
   if (!samples && flags.num_beams && *flags.num_beams > 1) config.do_sample = false;
   if (config.temperature == 0) config.do_sample = false;
   config.check();
+  refuse_beam_flags_without_beams(config, flags);
   return config;
 }
 
