@@ -9,6 +9,7 @@
 
 #include "core/api/sample_rng.h"
 #include "core/base/error.h"
+#include "core/base/text.h"
 #include "infer/beam_search.h"
 #include "infer/logits_processors.h"
 #include "models/layers/decoding.h"
@@ -279,6 +280,18 @@ class BeamGeneration {
   std::vector<Search> searches_;
 };
 
+/// The token that targets begin with.
+int64_t start_token_of(EncoderDecoder& model, const GenerationConfig& config) {
+  const std::optional<int64_t> given =
+      config.decoder_start_token_id ? config.decoder_start_token_id : config.bos_token_id;
+  const int64_t start = given.value_or(model.start_token());
+  const int64_t vocab = model.head_weight().size(0);
+  if (start >= 0 && start < vocab) return start;
+  throw Error(ExitCode::kRecipe,
+              text("'decoder_start_token_id' is {}, and the model has {} tokens", start, vocab),
+              "set it to the id of a token of the model, or remove it");
+}
+
 /// New tokens for which the cache is allocated; it grows for longer texts.
 constexpr int64_t kPreallocatedTokens = 1024;
 
@@ -335,6 +348,7 @@ void generate_targets(EncoderDecoder& model, const std::vector<std::vector<int64
   const at::NoGradGuard no_grad;
   const EvalScope no_dropout(model);
   const at::Device device = model.head_weight().device();
+  const int64_t start = start_token_of(model, request.config);
   auto* together = dynamic_cast<EncodesSources*>(&model);
   if (together) {
     std::vector<at::Tensor> all;
@@ -342,7 +356,7 @@ void generate_targets(EncoderDecoder& model, const std::vector<std::vector<int64
       all.push_back(at::tensor(at::ArrayRef<int64_t>(source.data(), source.size())).to(device));
     }
     const auto decoder = together->decoder_of_sources(std::move(all));
-    const std::vector<std::vector<int64_t>> starts(sources.size(), {model.start_token()});
+    const std::vector<std::vector<int64_t>> starts(sources.size(), {start});
     return generate_tokens(*decoder, starts, request, done);
   }
   for (size_t i = 0; i < sources.size(); ++i) {
@@ -355,7 +369,7 @@ void generate_targets(EncoderDecoder& model, const std::vector<std::vector<int64
     if (request.on_token) {
       one.on_token = [&request, i](size_t, int64_t token) { request.on_token(i, token); };
     }
-    done(i, generate_tokens(*decoder, std::vector<int64_t>{model.start_token()}, one));
+    done(i, generate_tokens(*decoder, std::vector<int64_t>{start}, one));
   }
 }
 

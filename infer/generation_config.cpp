@@ -18,7 +18,7 @@ using nlohmann::json;
 using Ids = std::vector<int64_t>;
 
 /// Keys that select no tokens: caches, outputs, assisted decoding (which keeps the model's tokens),
-/// and ids that only encoder-decoder models or padding use.
+/// and padding.
 constexpr std::array kWithoutEffect = {"use_cache",
                                        "cache_implementation",
                                        "cache_config",
@@ -29,8 +29,6 @@ constexpr std::array kWithoutEffect = {"use_cache",
                                        "output_logits",
                                        "return_dict_in_generate",
                                        "pad_token_id",
-                                       "bos_token_id",
-                                       "decoder_start_token_id",
                                        "is_assistant",
                                        "num_assistant_tokens",
                                        "num_assistant_tokens_schedule",
@@ -163,7 +161,13 @@ Reader into(T GenerationConfig::*member) {
 
 const std::map<std::string_view, Reader>& readers() {
   using C = GenerationConfig;
+  // Decoders do not use it: another type is no error.
+  const Reader bos = [](const json& from, C& to) {
+    if (from.is_number_integer()) to.bos_token_id = from.get<int64_t>();
+  };
   static const std::map<std::string_view, Reader> keys = {
+      {"bos_token_id", bos},
+      {"decoder_start_token_id", into(&C::decoder_start_token_id)},
       {"max_new_tokens", into(&C::max_new_tokens)},
       {"max_length", into(&C::max_length)},
       {"min_length", into(&C::min_length)},
@@ -269,6 +273,16 @@ void read_generation_config(const std::filesystem::path& file, GenerationConfig&
                     "check its name");
   }
   read_generation_config(json::parse(in, nullptr, false), file.string(), to);
+}
+
+json generation_keys_in(const json& config) {
+  json out = json::object();
+  if (!config.is_object()) return out;
+  for (const auto& [key, value] : config.items()) {
+    if (value.is_null() || !(readers().contains(key) || unsupported().contains(key))) continue;
+    out[key] = value;
+  }
+  return out;
 }
 
 std::string sampling_summary(const GenerationConfig& config) {

@@ -27,6 +27,8 @@ struct GenerationConfig {
   std::optional<int64_t> max_new_tokens = {}, max_length = {};
   int64_t min_length = 0, min_new_tokens = 0;
   std::set<int64_t> eos_token_id = {};
+  /// First token of an encoder-decoder's targets; bos_token_id is used in its absence.
+  std::optional<int64_t> decoder_start_token_id = {}, bos_token_id = {};
   std::vector<std::string> stop_strings = {};
 
   // Beam search, greedy or by do_sample sampling; 1 beam: neither.
@@ -69,6 +71,11 @@ void read_generation_config(const nlohmann::json& config, const std::string& fil
                             GenerationConfig& to);
 /// Of a file. Throws DataError.
 void read_generation_config(const std::filesystem::path& file, GenerationConfig& to);
+
+/// The keys of a generation config in a model's config.json. Folders of older transformers have
+/// them there, and no generation_config.json. Keys that are null or without effect on tokens are
+/// left out.
+nlohmann::json generation_keys_in(const nlohmann::json& config);
 
 /// The keys whose values differ from transformers' defaults, such as "do_sample: true, top_k: 20";
 /// end tokens and lengths are left out.

@@ -14,7 +14,8 @@ from pathlib import Path
 import torch
 from tokenizers import Tokenizer, decoders, models
 from transformers import (GenerationConfig, GPT2Config, GPT2LMHeadModel, GPTNeoXConfig, GPTNeoXForCausalLM, LlamaConfig,
-                          LlamaForCausalLM, OPTConfig, OPTForCausalLM, PreTrainedTokenizerFast, set_seed)
+                          LlamaForCausalLM, OPTConfig, OPTForCausalLM, PreTrainedTokenizerFast, T5Config,
+                          T5ForConditionalGeneration, set_seed)
 
 VOCAB = 64  # of CHARACTERS
 CHARACTERS = string.ascii_letters + string.digits + " ."
@@ -96,6 +97,47 @@ def found_of(binary, folder, case, *flags):
     return [json.loads(line)["token_ids"] for line in done.stdout.splitlines()]
 
 
+def check_folder(binary, tokenizer, folder, model, of_model, generation):
+    """Keys of config.json, of which generation_config.json replaces those of a generation config; 1 where tokens differ."""
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, **of_model}))
+    (folder / "generation_config.json").unlink()
+    if generation is not None:
+        (folder / "generation_config.json").write_text(json.dumps(generation))
+    theirs = type(model).from_pretrained(folder)
+    wanted = []
+    for prompt in PROMPTS:
+        ids = tokenizer(prompt, return_tensors="pt", add_special_tokens=False).input_ids
+        out = theirs.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=16)[0].tolist()
+        wanted.append(out[1 if theirs.config.is_encoder_decoder else ids.shape[1]:])
+    words = [word for prompt in PROMPTS for word in ("--prompt", prompt)]
+    done = subprocess.run([binary, "generate", str(folder), "--json", *words, "--max-new-tokens", "16"], text=True,
+                          capture_output=True, check=False)
+    found = done.stderr if done.returncode else [json.loads(line)["token_ids"] for line in done.stdout.splitlines()]
+    if found != wanted:
+        print(f"FAILED: config.json {of_model}, generation_config.json {generation}\n  wanted {wanted}\n  found  {found}")
+    return int(found != wanted)
+
+
+def check_folders(binary, tokenizer, scratch):
+    """Where the generation config of a folder is, and the start tokens of an encoder-decoder."""
+    set_seed(9)
+    t5 = T5ForConditionalGeneration(T5Config(vocab_size=VOCAB, d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=4,
+                                             pad_token_id=0, eos_token_id=None, decoder_start_token_id=0))
+    with torch.no_grad():
+        for parameter in t5.parameters():
+            if parameter.dim() > 1:
+                parameter.mul_(3)
+    older = {"num_beams": 3, "no_repeat_ngram_size": 2, "suppress_tokens": [1, 2, 3], "max_length": 20}
+    start = {"decoder_start_token_id": 0}
+    cases = [(model_of("gpt2"), older, None), (model_of("gpt2"), older, {}), (t5, {**older, **start}, None),
+             (t5, {**start, "forced_bos_token_id": 12}, None), (t5, start, {"decoder_start_token_id": 8}),
+             (t5, start, {"bos_token_id": 4}), (t5, start, {"bos_token_id": 4, "decoder_start_token_id": 9})]
+    return sum(check_folder(binary, tokenizer, Path(scratch) / f"folder{i}", *case) for i, case in enumerate(cases)), len(cases)
+
+
 def main():
     failed = 0
     tokenizer = tokenizer_of()
@@ -113,7 +155,9 @@ def main():
                     if found != wanted:
                         failed += 1
                         print(f"FAILED: {kind}, {name}, {' '.join(flags)}\n  wanted {wanted}\n  found  {found}")
-    print(f"generation: {failed} of {2 * len(KINDS) * len(CASES)} comparisons failed")
+        of_folders, folders = check_folders(sys.argv[1], tokenizer, scratch)
+    failed += of_folders
+    print(f"generation: {failed} of {2 * len(KINDS) * len(CASES) + folders} comparisons failed")
     return 1 if failed else 0
 
 

@@ -102,6 +102,14 @@ def check_tokens(scratch, report):
     code, errors = scratch.call("export", "runs/plain", "--to", "folder")
     report.check("and a folder for transformers", say(scratch, "folder", *words)[1] ==
                  say(scratch, "runs/plain", *words)[1] != "", errors)
+    (scratch.path / "folder/generation_config.json").unlink()
+    older = json.loads((scratch.path / "folder/config.json").read_text())
+    (scratch.path / "folder/config.json").write_text(json.dumps({**older, "repetition_penalty": 1.5}))
+    code, out, errors = say(scratch, "folder", *words)
+    report.check("which may have its generation config in config.json", code == 0 and
+                 "generation config of folder/config.json: repetition_penalty: 1.5\n" in errors and
+                 out == say(scratch, "runs/plain", *words, "--repetition-penalty", "1.5")[1], out + errors)
+    (scratch.path / "folder/config.json").write_text(json.dumps(older))
     (scratch.path / "all.json").write_text('{"": "disk"}')
     code, out, errors = say(scratch, "folder", *words, "--device-map", "all.json")
     report.check("whose transposed matrices cannot be mapped", code == 2 and not out and

@@ -32,16 +32,34 @@ bool path_exists(const fs::path& path) {
   return fs::exists(path, error);
 }
 
-/// The ids under `eos_token_id` of a JSON file: one, or a list; none where the file has none.
-void add_ends(const fs::path& file, std::set<int64_t>& ends) {
-  if (!path_exists(file)) return;
-  std::ifstream in(file);
-  const auto config = nlohmann::json::parse(in, nullptr, false);
+nlohmann::json config_of(const fs::path& folder) {
+  std::ifstream in(folder / "config.json");
+  return nlohmann::json::parse(in, nullptr, false);
+}
+
+/// The ids under `eos_token_id` of a config.json: one, or a list; none where it has none.
+void add_ends(const nlohmann::json& config, std::set<int64_t>& ends) {
   const auto found = config.is_object() ? config.find("eos_token_id") : config.end();
   if (!config.is_object() || found == config.end()) return;
   for (const auto& id : found->is_array() ? *found : nlohmann::json::array({*found})) {
     if (id.is_number_integer()) ends.insert(id.get<int64_t>());
   }
+}
+
+/// By generation_config.json, or, as in transformers, in its absence by the keys of config.json.
+void read_config_of(const fs::path& folder, TextWriter& out) {
+  const nlohmann::json model = config_of(folder);
+  add_ends(model, out.config.eos_token_id);
+  const fs::path config = folder / "generation_config.json";
+  if (path_exists(config)) {
+    read_generation_config(config, out.config);
+    out.config_file = config.string();
+    return;
+  }
+  nlohmann::json keys = generation_keys_in(model);
+  keys.erase("eos_token_id");
+  out.config_file = (folder / "config.json").string();
+  read_generation_config(keys, out.config_file, out.config);
 }
 
 /// The codec of prompts, or of sources.
@@ -89,12 +107,7 @@ TextWriter writer_of_folder(const std::string& folder, const TextWriterOptions& 
   const Ref<Model> ref = components().of<Model>().prepare(options, reading);
   problems.check();
   TextWriter out;
-  add_ends(fs::path(folder) / "config.json", out.config.eos_token_id);
-  const fs::path config = fs::path(folder) / "generation_config.json";
-  if (path_exists(config)) {
-    read_generation_config(config, out.config);
-    out.config_file = config.string();
-  }
+  read_config_of(folder, out);
   set_up_torch(RecipeOptions(), 1);
   out.model = model_of(ref, wanted);
   require_texts(*out.model, folder);

@@ -67,6 +67,24 @@ TEST(GenerationConfigTest, CountsNewTokens) {
   EXPECT_EQ(config_of(R"({"max_length": 20, "max_new_tokens": 5})").new_tokens(27, 100), 5);
 }
 
+TEST(GenerationConfigTest, FindsItsKeysInTheConfigOfAModel) {
+  const auto model = nlohmann::json::parse(R"({
+    "model_type": "t5", "d_model": 64, "use_cache": true, "num_beams": 4, "min_length": null,
+    "eos_token_id": 1, "decoder_start_token_id": 0, "num_return_sequences": 2,
+    "task_specific_params": {"summarization": {"num_beams": 8}}})");
+  EXPECT_EQ(generation_keys_in(model).dump(),
+            R"({"decoder_start_token_id":0,"eos_token_id":1,"num_beams":4,)"
+            R"("num_return_sequences":2})");
+  EXPECT_EQ(generation_keys_in(nlohmann::json::array()).dump(), "{}");
+}
+
+TEST(GenerationConfigTest, StartTokensAreThoseOfEncoderDecoders) {
+  const GenerationConfig config = config_of(R"({"decoder_start_token_id": 3, "bos_token_id": 2})");
+  EXPECT_EQ(config.decoder_start_token_id, 3);
+  EXPECT_EQ(config.bos_token_id, 2);
+  EXPECT_FALSE(config_of(R"({"bos_token_id": [2]})").bos_token_id);
+}
+
 TEST(GenerationConfigTest, RefusesWhatCannotAct) {
   const std::pair<const char*, const char*> cases[] = {
       {"[1]", "g.json: not a JSON object | "},
@@ -79,6 +97,8 @@ TEST(GenerationConfigTest, RefusesWhatCannotAct) {
        "g.json: 'num_return_sequences' is 3, which is not supported | set it to 1, or remove it"},
       {R"({"do_sample": 1})", "g.json: 'do_sample' is 1 | give true or false"},
       {R"({"top_k": 1.5})", "g.json: 'top_k' is 1.5 | give an integer"},
+      {R"({"decoder_start_token_id": [3]})",
+       "g.json: 'decoder_start_token_id' is [3] | give an integer"},
       {R"({"top_p": "x"})", "g.json: 'top_p' is \"x\" | give a number"},
       {R"({"eos_token_id": [1, -2]})",
        "g.json: 'eos_token_id' is [1,-2] | give a token id, or a list of token ids"},

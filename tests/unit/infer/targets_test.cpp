@@ -7,7 +7,9 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
+#include "core/base/error.h"
 #include "infer/generate.h"
 #include "tests/unit/build_component.h"
 
@@ -143,6 +145,45 @@ TEST(TargetsTest, LengthsCountTheStartToken) {
   GenerationRequest request;
   request.config.max_length = 5;
   EXPECT_EQ(made(*model, request).at(0).tokens.size(), 4U);
+}
+
+TEST(TargetsTest, BeginWithTheStartTokenOfTheConfig) {
+  const auto model = some_t5();
+  const auto first_of = [&](const GenerationRequest& request) {
+    return made(*model, request).at(0).tokens;
+  };
+  GenerationRequest usual;
+  usual.config.max_new_tokens = 5;
+  std::set<std::vector<int64_t>> different;
+  for (int64_t start = 0; start < 31; ++start) {
+    GenerationRequest request = usual;
+    request.config.decoder_start_token_id = start;
+    request.config.bos_token_id = 30 - start;  // has no effect
+    different.insert(first_of(request));
+    GenerationRequest by_bos = usual;
+    by_bos.config.bos_token_id = start;
+    EXPECT_EQ(first_of(by_bos), first_of(request)) << start;
+  }
+  EXPECT_GT(different.size(), 2U);
+  GenerationRequest own = usual;
+  own.config.decoder_start_token_id = network(*model).start_token();
+  EXPECT_EQ(first_of(own), first_of(usual));
+}
+
+TEST(TargetsTest, StartTokensOutsideOfTheVocabularyAreErrors) {
+  const auto model = some_t5();
+  for (const int64_t start : {31, -1}) {
+    GenerationRequest request;
+    request.config.decoder_start_token_id = start;
+    try {
+      made(*model, request);
+      FAIL();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.what(), "'decoder_start_token_id' is " + std::to_string(start) +
+                                  ", and the model has 31 tokens");
+      EXPECT_EQ(error.hint(), "set it to the id of a token of the model, or remove it");
+    }
+  }
 }
 
 TEST(TargetsTest, TheModelKeepsItsMode) {
