@@ -153,7 +153,7 @@ def check_chat(scratch, report):
     report.check("chat answers each message, a new conversation the same",
                  code == 0 and len(lines) == 2 and lines[0] == lines[1], out + errors)
     report.check("and names its commands", "there is no command '/nope'" in errors, errors)
-    report.check("its lines may end with CRLF", talk(scratch, *words, given="one more than 3?\r\n/exit\r\n")[:2] ==
+    report.check("its lines may end with CRLF", talk(scratch, *words, given="one more than 3?\r\n/exit\r\na\r\n")[:2] ==
                  (0, lines[0] + "\n"))
     report.check("/exit ends it", talk(scratch, *words, given="/exit\none more than 3?\n")[:2] == (0, ""))
     code, out, errors = talk(scratch, *words, given="one more than 3? " * 30 + "\n")
