@@ -226,7 +226,8 @@ void T5Options::to_config(const WeightShapes& shapes, nlohmann::json& config) co
   config["tie_word_embeddings"] = tie_embeddings && scales_outputs();
   if (!is_mt5) config["scale_decoder_outputs"] = scales_outputs();
   config["decoder_start_token_id"] = decoder_start_token_id;
-  if (!config.contains("pad_token_id")) config["pad_token_id"] = decoder_start_token_id;
+  nlohmann::json& pad = config["pad_token_id"];  // transformers computes no loss without it
+  if (pad.is_null()) pad = decoder_start_token_id;
   config["dropout_rate"] = dropout;
   config["initializer_factor"] = initializer_factor;
 }

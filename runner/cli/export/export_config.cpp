@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "infer/generation_config.h"
 #include "models/encoder_head.h"
 #include "models/lora/lora_folder.h"
 
@@ -83,9 +84,10 @@ void keep_spelling(const json& source, json& config) {
 }  // namespace
 
 json exported_generation_config(const json& config) {
-  json out = {{"_from_model_config", true}};
-  for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"}) {
-    if (config.contains(key) && !config[key].is_null()) out[key] = config[key];
+  json out = generation_keys_in(config);
+  out["_from_model_config"] = true;
+  if (config.contains("pad_token_id") && !config["pad_token_id"].is_null()) {
+    out["pad_token_id"] = config["pad_token_id"];
   }
   return out;
 }
