@@ -39,9 +39,11 @@ class Ddp final : public Strategy {
     for (Bucket& bucket : make_buckets(context.parameters, options.bucket_bytes, memory)) {
       buckets_.emplace_back(std::move(bucket));
     }
-    for (size_t b = 0; options.power_sgd && b < buckets_.size(); ++b) {
+    std::vector<uint64_t> seeds;
+    if (options.power_sgd) seeds = power_sgd_seeds(options.power_sgd->seed, buckets_.size());
+    for (size_t b = 0; b < seeds.size(); ++b) {
       PowerSgdOptions power = *options.power_sgd;
-      power.seed += b;
+      power.seed = seeds[b];
       buckets_[b].power.emplace(buckets_[b].bucket, power, context.group->world());
     }
     for (size_t b = 0; b < buckets_.size(); ++b) {

@@ -10,7 +10,9 @@
 #include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
+#include <random>
 #include <string>
+#include <utility>
 
 #include "core/base/error.h"
 
@@ -30,7 +32,21 @@ void orthogonalize(const at::Tensor& matrix) {
   }
 }
 
+constexpr uint32_t kMaxSeed = 1'000'000'000;  // exclusive
+constexpr uint32_t kSeedMask = (1U << 30) - 1;
+
 }  // namespace
+
+std::vector<uint64_t> power_sgd_seeds(uint64_t seed, size_t buckets) {
+  std::mt19937 generator(static_cast<uint32_t>(seed));
+  std::vector<uint64_t> seeds;
+  while (seeds.size() < buckets) {
+    // NumPy's randint: masked bits, again while they are too large.
+    const auto bits = static_cast<uint32_t>(generator()) & kSeedMask;
+    if (bits < kMaxSeed) seeds.push_back(bits);
+  }
+  return seeds;
+}
 
 PowerSgd::PowerSgd(const Bucket& bucket, const PowerSgdOptions& options, int64_t world)
     : bucket_(bucket), options_(options), world_(static_cast<double>(world)) {
@@ -61,15 +77,32 @@ at::Tensor PowerSgd::factor(const at::Tensor& all, int64_t& at, int64_t rows,
   return found;
 }
 
+/// The order in which PyTorch draws: matrices of one shape follow the first of them.
+std::vector<size_t> PowerSgd::draw_order() const {
+  std::vector<std::pair<int64_t, int64_t>> shapes;
+  std::vector<std::pair<size_t, size_t>> order;  // of the shape, of the matrix
+  for (size_t m = 0; m < matrices_.size(); ++m) {
+    const std::pair shape(matrices_[m].rows, matrices_[m].columns);
+    const auto found = std::find(shapes.begin(), shapes.end(), shape);
+    order.emplace_back(static_cast<size_t>(found - shapes.begin()), m);
+    if (found == shapes.end()) shapes.push_back(shape);
+  }
+  std::sort(order.begin(), order.end());
+  std::vector<size_t> out;
+  for (const auto& [shape, m] : order) out.push_back(m);
+  return out;
+}
+
 /// The initial random Q: the same on all ranks, and independent of the model's random stream.
 void PowerSgd::guess() {
   at::Generator generator = at::detail::createCPUGenerator(options_.seed);
-  std::vector<at::Tensor> parts = {at::zeros({0}, bucket_.flat().options())};
-  for (const Matrix& matrix : matrices_) {
-    const int64_t size = matrix.columns * matrix.rank;
-    const auto type = bucket_.flat().options().device(at::kCPU);
-    parts.push_back(at::randn({size}, generator, type).to(bucket_.flat().device()));
+  const auto type = bucket_.flat().options().device(at::kCPU);
+  std::vector<at::Tensor> parts(matrices_.size());
+  for (const size_t m : draw_order()) {
+    const int64_t size = matrices_[m].columns * matrices_[m].rank;
+    parts[m] = at::randn({size}, generator, type).to(bucket_.flat().device());
   }
+  parts.push_back(at::zeros({0}, bucket_.flat().options()));
   right_ = at::cat(parts);
   error_ = at::zeros_like(bucket_.flat());
 }

@@ -1,6 +1,7 @@
 // PowerSGD: low-rank compression of a bucket's gradients.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -13,8 +14,12 @@ struct PowerSgdOptions {
   int64_t rank = 1;                 ///< of the approximation
   int64_t start = 1000;             ///< steps without compression at the start
   double min_compression_rate = 2;  ///< gradients with a smaller ratio are not compressed
-  uint64_t seed = 0;                ///< of the initial Q, the same on all ranks
+  uint64_t seed = 0;                ///< of the bucket's initial Q, the same on all ranks
 };
+
+/// Seeds of the initial Q of each bucket: those that PyTorch's PowerSGDState draws from NumPy's
+/// RandomState(`seed`).
+std::vector<uint64_t> power_sgd_seeds(uint64_t seed, size_t buckets);
 
 /// One power iteration per step from the last Q, with error feedback (Vogels et al., "PowerSGD",
 /// NeurIPS 2019), as PyTorch's powerSGD_hook. Two all-reduces per step; all ranks call the three
@@ -43,6 +48,7 @@ class PowerSgd {
   };
   at::Tensor gradient(const Matrix& matrix, const at::Tensor& flat) const;
   at::Tensor factor(const at::Tensor& all, int64_t& at, int64_t rows, int64_t columns) const;
+  std::vector<size_t> draw_order() const;
   void guess();
 
   const Bucket& bucket_;

@@ -19,8 +19,9 @@ from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook as power
 import ranks
 
 PATH = Path(__file__).parent / "golden" / "power_sgd.json"
-SHAPES = [[6, 5], [12, 20], [7], [40, 8], [4, 3, 2]]
-RANK, START, STEPS = 2, 2, 6
+SHAPES = [[6, 5], [12, 20], [7], [40, 8], [4, 3, 2], [12, 20]]  # the hook takes equal shapes together
+# The gradients are of rank 2: at rank 1 the result depends on the first Q.
+RANK, START, STEPS = 1, 2, 6
 
 
 def gradient(rank, step, index, size):
@@ -60,8 +61,8 @@ def rank_main(path):
         power.powerSGD_hook(state, bucket).wait()
         steps.append([[round(v, 7) for v in part.flatten().tolist()] for part in reversed(bucket.parts)])
     if rank == 0:
-        seed = int(numpy.random.RandomState(0).randint(1_000_000_000))
-        path.write_text(json.dumps({"rank": RANK, "start": START, "seed": seed, "shapes": SHAPES, "steps": steps}) + "\n")
+        seeds = [int(seed) for seed in numpy.random.RandomState(0).randint(1_000_000_000, size=8)]
+        path.write_text(json.dumps({"rank": RANK, "start": START, "seeds": seeds, "shapes": SHAPES, "steps": steps}) + "\n")
     ranks.leave()
 
 

@@ -53,8 +53,7 @@ class Rank {
     DdpOptions options;
     options.bucket_bytes = bucket_bytes;
     options.power_sgd = PowerSgdOptions{.rank = golden["rank"].get<int64_t>(),
-                                        .start = golden["start"].get<int64_t>(),
-                                        .seed = golden["seed"].get<uint64_t>()};
+                                        .start = golden["start"].get<int64_t>()};
     strategy_ = make_ddp({parameters_, {}, &group}, options);
   }
 
@@ -108,6 +107,11 @@ TEST(PowerSgdTest, GradientsAreThoseOfPyTorchsHook) {
       }
     }
   });
+}
+
+TEST(PowerSgdTest, SeedsOfBucketsAreThoseOfPyTorchsState) {
+  const auto wanted = golden()["seeds"].get<std::vector<uint64_t>>();
+  EXPECT_EQ(power_sgd_seeds(0, wanted.size()), wanted);
 }
 
 TEST(PowerSgdTest, AllRanksGetTheSameBitsInAnyBuckets) {
