@@ -40,6 +40,7 @@ constexpr CompatKey kConfigKeys[] = {
     {"enable_cpu_affinity", Effect::kRefused, reasons::kAffinity, kOff, "write false"},
     {"downcast_bf16", Effect::kRefused, reasons::kTpu, kOff, "write 'no'"},
     {"mpirun_config", Effect::kPlain},
+    {"ipex_config", Effect::kPlain},  // Accelerate wrote it until it removed IPEX
     {"dynamo_config", Effect::kPlain},
     {"dynamo_backend", Effect::kRefused, reasons::kCompile, kOff, "write 'NO'"},
     {"fp8_config", Effect::kPlain},
@@ -80,6 +81,11 @@ constexpr CompatKey kDynamoKeys[] = {
 constexpr CompatKey kMpirunKeys[] = {
     {"mpirun_hostfile", Effect::kRefused, reasons::kMpi, "", reasons::kMpiHint},
     {"mpirun_ccl", Effect::kIdle, "accel-run does not use oneCCL", "0 1"},
+};
+
+constexpr CompatKey kIpexKeys[] = {
+    {"ipex", Effect::kIdle, "accel-run does not use Intel's extension of PyTorch", kOff},
+    {"use_xpu", Effect::kRefused, reasons::kDevice, kOff, "write false"},
 };
 
 const std::vector<std::string>& piece_keys() {
@@ -357,6 +363,7 @@ std::span<const CompatKey> config_keys() {
 std::span<const CompatKey> config_section_keys(std::string_view name) {
   if (name == "dynamo_config") return kDynamoKeys;
   if (name == "mpirun_config") return kMpirunKeys;
+  if (name == "ipex_config") return kIpexKeys;
   return {};
 }
 

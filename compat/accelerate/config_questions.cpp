@@ -102,7 +102,9 @@ void quote_texts(Node& tree) {
 
 void check_keys(const Node& tree, Diagnostics& problems) {
   std::vector<std::string> names = key_names(config_keys());
-  std::erase_if(names, [](const std::string& name) { return name.starts_with("gradient_"); });
+  std::erase_if(names, [](const std::string& name) {
+    return name.starts_with("gradient_") || name == "ipex_config";
+  });
   for (const Node::Entry& entry : *tree.map()) {
     if (std::find(names.begin(), names.end(), entry.key) != names.end()) continue;
     problems.error(entry.where, text("Accelerate's config has no key '{}'", entry.key),

@@ -113,6 +113,7 @@ TEST_F(ConfigFileTest, OldFormsAndWordsOfPythonAreRead) {
       {"main_process_port: 0\n", "{}"},
       {"fsdp_config: {}\ndeepspeed_config: {}\nmegatron_lm_config: {}\n", "{}"},
       {"mpirun_config: {mpirun_ccl: '1'}\n", "{}"},
+      {"ipex_config: {ipex: false, use_xpu: false}\n", "{}"},
       {"tpu_name: null\ncommands: null\ntpu_vm: ['']\n", "{}"},
       {"gradient_accumulation_steps: 4\ngradient_clipping: 1.0\n",
        "{train: {gradient_accumulation_steps: 4, max_grad_norm: 1.0}}"},
@@ -133,6 +134,9 @@ TEST_F(ConfigFileTest, WhatChangesNothingIsTold) {
        "c.yaml:2:25: 'main_training_function: train' has no effect: a recipe has no functions"},
       {"mpirun_config: {mpirun_ccl: 4}\n",
        "c.yaml:2:29: 'mpirun_ccl: 4' has no effect: accel-run does not use oneCCL"},
+      {"ipex_config: {ipex: true}\n",
+       "c.yaml:2:21: 'ipex: true' has no effect: accel-run does not use Intel's extension of "
+       "PyTorch"},
   };
   for (const auto& [text, warning] : cases) {
     EXPECT_EQ(layer(kAlone + text), std::string("{}\n") + warning);
@@ -236,6 +240,11 @@ TEST_F(ConfigFileTest, WhatIsNotSupportedIsRefusedWithTheReason) {
             "mpirun\n    mpirun_config: {mpirun_hostfile: h}\n"
             "                                     ^\n"
             "  hint: start accel-run with it: mpirun -n 2 accel-run RECIPE\n");
+  EXPECT_EQ(layer(kAlone + "ipex_config: {use_xpu: true}\n"),
+            "c.yaml:2:24: error: 'use_xpu: true' is not supported: accel-run supports CPUs and "
+            "NVIDIA GPUs\n    ipex_config: {use_xpu: true}\n"
+            "                           ^\n"
+            "  hint: write false\n");
 }
 
 TEST_F(ConfigFileTest, TheHintOfSageMakerNamesAConfig) {
