@@ -10,6 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import transformers
 import yaml
 from accelerate.commands.config.config_args import ClusterConfig, SageMakerConfig, load_config_from_file
 from accelerate.commands.config.default import write_basic_config
@@ -65,6 +66,9 @@ SHARDED = (
     ("deepspeed", "zero_stage: 1, gradient_accumulation_steps: 2, gradient_clipping: 0.5", 1),
     ("deepspeed", "zero_stage: 3, zero3_init_flag: true, offload_optimizer_device: none", 3),
 )
+# Families of transformers whose blocks accel-run has, with the classes that FSDP wraps.
+FAMILIES = ("CLIP", "Gemma", "Gemma2", "Gemma3", "GPT2", "GPTNeoX", "Llama", "Mistral", "Mixtral", "ModernBert", "MT5",
+            "OPT", "Phi3", "Qwen2", "Qwen2Moe", "Qwen3", "Qwen3Moe", "SmolLM3", "T5", "ViT")
 
 
 class Bench:
@@ -164,6 +168,18 @@ def check_sharded(bench, folder):
         assert by_variables["train"] == recipe["train"], keys
 
 
+def check_blocks(bench, folder):
+    """The classes that transformers' models tell FSDP to wrap are accepted."""
+    path = Path(folder) / "blocks.yaml"
+    for family in FAMILIES:
+        for block in getattr(transformers, f"{family}PreTrainedModel")._no_split_modules:
+            if block.endswith("Embeddings"):
+                continue
+            path.write_text("distributed_type: FSDP\nnum_processes: 2\nfsdp_config: {fsdp_auto_wrap_policy: "
+                            f"TRANSFORMER_BASED_WRAP, fsdp_transformer_layer_cls_to_wrap: {block}}}\n")
+            bench.run("show", RECIPE, "--config", path)
+
+
 def check_flags(bench):
     words = [word for action in launch_command_parser()._actions for word in action.option_strings]
     assert len(words) > 100, words
@@ -181,6 +197,7 @@ def main():
         check_keys(bench, folder)
         check_flags(bench)
         check_sharded(bench, folder)
+        check_blocks(bench, folder)
     print("configs are read both ways, and every key and flag of Accelerate's is known")
 
 

@@ -210,11 +210,14 @@ TEST(ApplyShardingTest, WhatCannotBeIsRefusedWithTheReason) {
        "only '.', '.*' and '|' of regular expressions are read; write name patterns as "
        "'accelerator.fsdp.ignored' of the recipe"},
       {"{auto_wrap_policy: TRANSFORMER_BASED_WRAP, transformer_layer_cls_to_wrap: "
-       "'LlamaDecoderLayer,T5Block'}",
-       "no model has blocks 'T5Block'; leave it out: blocks are those of the model; known are "
-       "BertLayer, CamembertLayer, GPT2Block, LlamaDecoderLayer, MistralDecoderLayer, "
-       "Qwen2DecoderLayer, Qwen3DecoderLayer, ResNetBasicLayer, ResNetBottleNeckLayer, "
-       "RobertaLayer, TransformerBlock, ViTLayer, XLMRobertaLayer"},
+       "'MixtralDecoderLayer,BartEncoderLayer'}",
+       "no model has blocks 'BartEncoderLayer'; leave it out: blocks are those of the model; "
+       "known are BertLayer, CamembertLayer, CLIPEncoderLayer, DebertaV2Layer, ElectraLayer, "
+       "Gemma2DecoderLayer, Gemma3DecoderLayer, GemmaDecoderLayer, GPT2Block, GPTNeoXLayer, "
+       "LlamaDecoderLayer, MistralDecoderLayer, MixtralDecoderLayer, ModernBertEncoderLayer, "
+       "MT5Block, OPTDecoderLayer, Phi3DecoderLayer, Qwen2DecoderLayer, Qwen2MoeDecoderLayer, "
+       "Qwen3DecoderLayer, Qwen3MoeDecoderLayer, ResNetBasicLayer, ResNetBottleNeckLayer, "
+       "RobertaLayer, SmolLM3DecoderLayer, T5Block, TransformerBlock, ViTLayer, XLMRobertaLayer"},
       {"sharding_strategy: FULL",
        "'sharding_strategy' wants full_shard, 1, shard_grad_op, 2, no_shard, 3, hybrid_shard, 4, "
        "hybrid_shard_zero2, _hybrid_shard_zero2, 5, not 'FULL'; "},
