@@ -170,6 +170,11 @@ LoadedCheckpoint read_given(const Job& job, const RunRequest& request, const std
         "give a checkpoint folder, or auto for the newest of the run");
   }
   if (fs::is_directory(fs::path(path) / "checkpoints", error)) {
+    if (!fs::exists(fs::path(path) / "recipe.yaml", error)) {
+      throw CheckpointError(
+          text("'checkpoint.resume' is '{}', which is a project folder of Accelerate", path),
+          "give one of its checkpoints");
+    }
     throw CheckpointError(text("'checkpoint.resume' is '{}', which is a run folder", path),
                           text("give one of its checkpoints, or use 'accel-run resume {}'", path));
   }
