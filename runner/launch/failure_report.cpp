@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "core/base/json_text.h"
+#include "core/base/rank_phases.h"
 #include "core/base/text.h"
 #include "core/base/utf8.h"
 
@@ -227,6 +228,14 @@ std::string rank_error_text(const std::string& text, int64_t rank) {
   if (message == 0) result.insert(0, kErrorStart);
   if (!result.ends_with('\n')) result += '\n';
   return result;
+}
+
+bool missed_expectations(const FailureContext& context) {
+  const Cause& cause = context.cause;
+  if (cause.kind != CauseKind::kEnded || cause.end.by_signal) return false;
+  const RankStatus& status = context.ranks[static_cast<size_t>(cause.rank)].status;
+  return cause.end.number == static_cast<int>(ExitCode::kOther) && !status.failed &&
+         status.phase == kExpectationsPhase;
 }
 
 std::string report_text(const FailureContext& context) {

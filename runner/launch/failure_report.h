@@ -31,6 +31,10 @@ struct FailureContext {
   std::string resume_command;           ///< may be empty
 };
 
+/// Whether the rank that ended has completed the run, but missed bounds of `expect`, which it
+/// printed.
+bool missed_expectations(const FailureContext& context);
+
 /// Lines for the terminal, the cause first: "error: ...", or an error of a rank with its own
 /// position, such as "a.yaml:1:1: error: ...".
 std::string report_text(const FailureContext& context);

@@ -399,6 +399,7 @@ void Launch::report(bool restarts) {
   context.places = request_.places;
   const bool ended = context.cause.kind == CauseKind::kEnded;
   context.ranks = context.cause.code() == ExitCode::kTimeout ? captured_ : sights();
+  if (missed_expectations(context)) return;
   const int64_t about = ended ? context.cause.rank : context.cause.missing.front();
   const RankOutput& output = generation_->outputs[static_cast<size_t>(about)];
   if (!output.relayed()) context.last_lines = output.last_lines();

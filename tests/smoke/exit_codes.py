@@ -49,6 +49,9 @@ def check_recipes(binary, report):
                "warning: the batch of 128 samples is larger than the training set of 127: each optimizer step takes the whole "
                "set, one epoch")
         expect(report, "an expectation that is not met", scratch.call("job.yaml", "expect={eval/loss: '< 0'}"), 1)
+        missed = scratch.call("job.yaml", "name=missed", "accelerator.num_processes=2", "expect={eval/loss: '< 0'}")
+        expect(report, "nor on two ranks", missed, 1)
+        report.check("and that is no failure of a rank", "error: " not in missed[1], missed[1])
         expect(report, "errors as JSON", scratch.call("--error-format", "json", "validate", "job.yaml", "modle=3"),
                2, '{"severity": "error", "argument": ')
 

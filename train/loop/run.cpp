@@ -16,6 +16,7 @@
 #include "core/base/environment.h"
 #include "core/base/folders.h"
 #include "core/base/log.h"
+#include "core/base/rank_phases.h"
 #include "core/base/text.h"
 #include "core/recipe/flat_values.h"
 #include "core/recipe/parse.h"
@@ -288,6 +289,9 @@ ExitCode finish(const Job& job, const TrainLoop& loop, const RunRequest& request
   // Launchers restart an interrupted run, but not one that its user has stopped.
   const bool wanted = ended == LoopEnd::kStopped && loop.has_saved();
   if (!end.finished) return wanted ? ExitCode::kDone : ExitCode::kInterrupted;
+  // Another rank that ended with 1 first would make the launcher kill rank 0 as it finishes.
+  if (!job.is_main) return ExitCode::kDone;
+  job.watch->phase(kExpectationsPhase);
   const ExpectReport expect = check_expectations(job, loop.state());
   for (const std::string& line : expect.lines) say_result(line);
   return expect.met ? ExitCode::kDone : ExitCode::kOther;
