@@ -23,11 +23,11 @@ DataShape with_number(Shape input) {
 }
 
 /// Texts with a token as target at each position, a class, a second answer, a label, or a target.
-std::vector<DataShape> small_texts() {
+std::vector<DataShape> small_texts(int64_t vocab) {
   DataShape tokens;
   tokens.input = tokens.target = {1};
   tokens.input_type = DType::kI64;
-  tokens.vocab = 2;
+  tokens.vocab = vocab;
   DataShape classes = tokens;
   classes.target = {};
   classes.classes = 2;
@@ -46,22 +46,22 @@ std::vector<DataShape> small_texts() {
 }
 
 /// An image with a text.
-DataShape with_text(Shape input) {
+DataShape with_text(Shape input, int64_t vocab) {
   DataShape shape;
   shape.input = std::move(input);
   shape.target = {1};
-  shape.vocab = 2;
+  shape.vocab = vocab;
   return shape;
 }
 
 /// The smallest first.
-std::vector<DataShape> small_shapes() {
+std::vector<DataShape> small_shapes(int64_t vocab) {
   std::vector<DataShape> shapes = {with_classes({1}), with_number({1})};
-  for (DataShape& text : small_texts()) shapes.push_back(std::move(text));
+  for (DataShape& text : small_texts(vocab)) shapes.push_back(std::move(text));
   for (const int64_t side : {1, 16, 64}) {
     for (const int64_t channels : {1, 3}) {
       shapes.push_back(with_classes({channels, side, side}));
-      shapes.push_back(with_text({channels, side, side}));
+      shapes.push_back(with_text({channels, side, side}, vocab));
     }
   }
   return shapes;
@@ -72,8 +72,10 @@ std::vector<DataShape> small_shapes() {
 std::vector<DataSchema> small_data(const RecipeOptions& recipe) {
   const int64_t world = recipe.accelerator.num_processes.value_or(1);
   const int64_t samples = std::max<int64_t>(1, recipe.train.batch);
+  // Ranks of 'tp' divide the rows of an embedding.
+  const int64_t vocab = std::max<int64_t>(2, recipe.accelerator.parallelism.tp);
   std::vector<DataSchema> all;
-  for (DataShape& shape : small_shapes()) {
+  for (DataShape& shape : small_shapes(vocab)) {
     all.push_back({std::move(shape), samples * world, samples});
   }
   return all;

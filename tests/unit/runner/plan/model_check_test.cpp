@@ -15,6 +15,7 @@ std::string recipe(const std::string& model, const std::string& data, const std:
 
 constexpr auto kMlp = "{type: mlp, hidden_sizes: [8]}";
 constexpr auto kTable = "{type: csv, path: none.csv, target: y}";
+constexpr auto kChat = "{type: chat, path: none.jsonl, tokenizer: none}";
 constexpr auto kPairs = "{type: preference, path: none.jsonl, tokenizer: none}";
 
 std::string complaint(const std::string& text) {
@@ -88,6 +89,16 @@ TEST(ModelCheckTest, AMeshThatTheModelDoesNotSupportIsRefused) {
             "    accelerator: {parallelism: {tp: 2}}\n"
             "                                    ^\n"
             "  hint: use a divisor of it\n");
+}
+
+TEST(ModelCheckTest, EachRankOfTpHasAShareOfAVocabularyThatTheDataDecides) {
+  const auto with_ranks = [](const std::string& ranks) {
+    return complaint(recipe("{type: gpt, num_layers: 1, num_heads: 12, hidden_size: 24}", kChat,
+                            "accelerator: {parallelism: {tp: " + ranks + "}}\n"));
+  };
+  for (const char* ranks : {"2", "3", "4", "12"}) EXPECT_EQ(with_ranks(ranks), "") << ranks;
+  EXPECT_NE(with_ranks("5").find("'tp' 5 does not divide the model's 'num_heads' 12"),
+            std::string::npos);
 }
 
 TEST(ModelCheckTest, AModelThatNeedsItsDataIsNotChecked) {
