@@ -1,5 +1,6 @@
 #include "train/loop/run_folder.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -24,6 +25,28 @@ const std::string kRunFiles[] = {"recipe.yaml", "metrics.jsonl", "control.jsonl"
 [[noreturn]] void refuse(const std::string& dir, const std::string& why) {
   throw IoError(text("the run folder '{}' cannot be used: {}", dir, why),
                 "use a writable folder with free disk space");
+}
+
+/// Refuses folders between which no checkpoint can be renamed, such as a link to another disk or to
+/// none.
+void check_checkpoint_folders(const std::string& dir) {
+  const std::string checkpoints = dir + "/checkpoints", staging = dir + "/staging";
+  for (const std::string& path : {checkpoints, staging}) {
+    std::error_code none;
+    const bool is_there = fs::exists(fs::symlink_status(path, none));
+    if (is_there && !fs::is_directory(path, none)) {
+      refuse(dir, text("'{}' is not a folder", path));
+    }
+  }
+  const auto device_of = [&dir](const std::string& path) {
+    struct stat found {};
+    const bool is_there = ::stat(path.c_str(), &found) == 0 || ::stat(dir.c_str(), &found) == 0;
+    return is_there ? found.st_dev : dev_t{};
+  };
+  if (device_of(checkpoints) == device_of(staging)) return;
+  throw IoError(
+      text("'{}' is on another file system than '{}'", checkpoints, staging),
+      "a save is renamed from one to the other: move the run folder as a whole, or link to it");
 }
 
 bool exists(Files& files, const fs::path& path) {
@@ -57,6 +80,7 @@ void check_run_folder(const std::string& dir) {
     refuse(dir, text("'{}' is not writable: {}", existing.string(), std::strerror(errno)));
   }
   check_run_files(dir);
+  check_checkpoint_folders(dir);
   RunLock::check_free(dir);
 }
 

@@ -53,6 +53,37 @@ TEST(RunFolderTest, APipeInPlaceOfAFileIsRefused) {
   }
 }
 
+TEST(RunFolderTest, ALinkOfCheckpointsToNoFolderIsRefused) {
+  for (const std::string name : {"checkpoints", "staging"}) {
+    const TempFolder folder;
+    std::filesystem::create_symlink("nowhere", folder.path(name));
+    EXPECT_EQ(complaint([&] { check_run_folder(folder.path()); }),
+              "the run folder '" + folder.path() + "' cannot be used: '" + folder.path(name) +
+                  "' is not a folder");
+  }
+}
+
+TEST(RunFolderTest, CheckpointsOnAnotherFileSystemAreRefused) {
+  const TempFolder folder, beside;
+  const std::string checkpoints = folder.path("checkpoints"), staging = folder.path("staging");
+  std::filesystem::create_directory_symlink(beside.path(), checkpoints);
+  EXPECT_NO_THROW(check_run_folder(folder.path()));
+  std::filesystem::remove(checkpoints);
+  std::filesystem::create_directory_symlink("/proc/self", checkpoints);
+  try {
+    check_run_folder(folder.path());
+    FAIL();
+  } catch (const IoError& error) {
+    const std::string what = error.what();
+    EXPECT_EQ(what, "'" + checkpoints + "' is on another file system than '" + staging + "'");
+    EXPECT_EQ(error.hint(),
+              "a save is renamed from one to the other: move the run folder as a whole, or link to "
+              "it");
+  }
+  std::filesystem::create_directory_symlink("/proc/self", staging);
+  EXPECT_NO_THROW(check_run_folder(folder.path()));
+}
+
 TEST(RunFolderTest, NewAndOldRunsGetTheFirstFreeName) {
   const TempFolder folder;
   const std::string dir = folder.path() + "/job";
