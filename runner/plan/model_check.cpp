@@ -13,8 +13,9 @@ namespace {
 constexpr double kMostBuildSeconds = 5;
 constexpr const char* kLora = "model.lora";
 constexpr const char* kMesh = "accelerator.parallelism";
-constexpr const char* kModelOptions[] = {"train.freeze", "optimizer.groups", kLora,
-                                         "accelerator.fsdp.ignored", kMesh};
+constexpr const char* kSharding = "accelerator.fsdp";
+constexpr const char* kModelOptions[] = {"train.freeze", "optimizer.groups", kLora, kSharding,
+                                         kMesh};
 /// Axes that divide a model.
 constexpr const char* kModelAxes[] = {"tp", "cp", "sp", "pp", "ep"};
 
@@ -41,6 +42,7 @@ bool is_above(const Node& map, const char* key, int64_t least) {
 /// Whether the option has a value that a model is checked against.
 bool is_used(const std::string& option, const Node& node) {
   if (option == kLora) return is_above(node, "rank", 0);
+  if (option == kSharding) return is_above(node, "stage", 0);
   if (option == kMesh) {
     return std::ranges::any_of(kModelAxes, [&](auto axis) { return is_above(node, axis, 1); });
   }

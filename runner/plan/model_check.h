@@ -9,7 +9,7 @@
 namespace accel {
 
 /// The options of a resolved recipe that are checked with the model and have a value: name patterns
-/// of parameters and layers, and a mesh that divides the model.
+/// of parameters and layers, and what divides the model: sharding and a mesh.
 std::vector<std::string> model_options(const Node& resolved);
 
 /// Builds the model and its optimizer with fake tensors. Throws RecipeError for errors of these

@@ -22,7 +22,11 @@ DataShape with_number(Shape input) {
   return shape;
 }
 
-/// Texts with a token as target at each position, a class, a second answer, a label, or a target.
+/// Of a prompt with its completion: more than the completion, at most what the model supports.
+constexpr int64_t kPromptLengths[] = {8, 64, 512, 4096};
+
+/// Texts with a token as target at each position, a class, a second answer, a label, an answer
+/// within it, a target, a number, several labels, or a class of each token; and prompts.
 std::vector<DataShape> small_texts(int64_t vocab) {
   DataShape tokens;
   tokens.input = tokens.target = {1};
@@ -33,7 +37,7 @@ std::vector<DataShape> small_texts(int64_t vocab) {
   classes.classes = 2;
   classes.padding.emplace();
   std::vector<DataShape> texts = {tokens, classes};
-  for (const Shape& target : {Shape{kPairSize, 1}, Shape{1, 1}}) {
+  for (const Shape& target : {Shape{kPairSize, 1}, Shape{1, 1}, Shape{1, 2}}) {
     DataShape& answers = texts.emplace_back(tokens);
     answers.target = target;
     answers.padding.emplace();
@@ -42,6 +46,21 @@ std::vector<DataShape> small_texts(int64_t vocab) {
   DataShape& targets = texts.emplace_back(classes);
   targets.target = {1, 0};
   targets.classes = 0;
+  for (const Shape& target : {Shape{}, Shape{2}}) {
+    DataShape& numbers = texts.emplace_back(classes);
+    numbers.target = target;
+    numbers.target_type = DType::kF32;
+    numbers.classes = 0;
+  }
+  DataShape& words = texts.emplace_back(classes);
+  words.target = words.input;
+  words.labels = {"O", "B-X"};
+  for (const int64_t length : kPromptLengths) {
+    DataShape& prompts = texts.emplace_back(classes);
+    prompts.input = {length};
+    prompts.target = {0, length};
+    prompts.classes = 0;
+  }
   return texts;
 }
 

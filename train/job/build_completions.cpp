@@ -96,8 +96,9 @@ void check_predicts_on_ranks(const Job& job) {
 
 void build_targets(Job& job, const std::function<std::unique_ptr<TextGenerator>()>& make) {
   auto* task = dynamic_cast<GeneratesTargets*>(job.task.get());
-  if (!task || !task->generates_targets() || !job.eval_loader || has_shapes_only()) return;
+  if (!task || !task->generates_targets() || !job.eval_loader) return;
   check_passes(job, "use stage 2, or leave 'predict_with_generate' out");
+  if (has_shapes_only()) return;
   const std::shared_ptr<CompletionSampler> sampler = sampler_of(job, make());
   task->set_sampler(sampler);
   for (const auto& metric : job.metrics) {
@@ -110,8 +111,9 @@ void build_targets(Job& job, const std::function<std::unique_ptr<TextGenerator>(
 
 void build_completions(Job& job, const std::function<std::unique_ptr<TextGenerator>()>& make) {
   auto* task = dynamic_cast<SamplesCompletions*>(job.task.get());
-  if (!task || has_shapes_only()) return;
+  if (!task) return;
   check_ranks(job);
+  if (has_shapes_only()) return;
   CompletionSource source;
   source.sampler = sampler_of(job, make());
   source.seed = static_cast<uint64_t>(job.recipe.seed);

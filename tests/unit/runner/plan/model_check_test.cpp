@@ -15,6 +15,8 @@ std::string recipe(const std::string& model, const std::string& data, const std:
 
 constexpr auto kMlp = "{type: mlp, hidden_sizes: [8]}";
 constexpr auto kTable = "{type: csv, path: none.csv, target: y}";
+constexpr auto kEven =
+    "{type: preference, path: none.jsonl, tokenizer: none}, loader: {even_batches: true}";
 constexpr auto kChat = "{type: chat, path: none.jsonl, tokenizer: none}";
 constexpr auto kPairs = "{type: preference, path: none.jsonl, tokenizer: none}";
 
@@ -99,6 +101,42 @@ TEST(ModelCheckTest, EachRankOfTpHasAShareOfAVocabularyThatTheDataDecides) {
   for (const char* ranks : {"2", "3", "4", "12"}) EXPECT_EQ(with_ranks(ranks), "") << ranks;
   EXPECT_NE(with_ranks("5").find("'tp' 5 does not divide the model's 'num_heads' 12"),
             std::string::npos);
+}
+
+TEST(ModelCheckTest, TasksOfTextsAreCheckedWithoutTheirData) {
+  const auto with_mesh = [](const std::string& model, const std::string& task) {
+    return complaint(
+        recipe("{type: " + model + ", num_layers: 2, num_heads: 2, hidden_size: 8}", kPairs,
+               "task: " + task +
+                   "\ntrain: {batch: 8, micro_batch: 1}\naccelerator: {parallelism: {pp: 4}}\n"));
+  };
+  const std::string grpo = "{type: grpo, rewards: exact_match, max_completion_length: 4}";
+  EXPECT_NE(with_mesh("llama", grpo).find("'pp' does not support the task 'grpo'"),
+            std::string::npos)
+      << with_mesh("llama", grpo);
+  for (const char* task :
+       {"question_answering", "token_classification", "regression", "multi_label_classification"}) {
+    EXPECT_NE(with_mesh("bert", task)
+                  .find("4 pipeline stages need as many blocks, but the model "
+                        "'bert' has 2"),
+              std::string::npos)
+        << task << with_mesh("bert", task);
+  }
+}
+
+TEST(ModelCheckTest, ShardingThatTheTaskDoesNotSupportIsRefused) {
+  const auto with_stage = [](const std::string& stage) {
+    return complaint(recipe("{type: llama, num_layers: 1, num_heads: 2, hidden_size: 8}", kEven,
+                            "task: {type: grpo, rewards: exact_match, max_completion_length: 4}\n"
+                            "accelerator: {num_processes: 2, fsdp: {stage: " +
+                                stage + "}}\n"));
+  };
+  EXPECT_EQ(with_stage("2"), "");
+  EXPECT_NE(with_stage("3").find("the task 'grpo' samples completions of different lengths on each "
+                                 "rank, but with 'fsdp.stage: 3' the ranks gather weights in every "
+                                 "pass"),
+            std::string::npos)
+      << with_stage("3");
 }
 
 TEST(ModelCheckTest, AModelThatNeedsItsDataIsNotChecked) {

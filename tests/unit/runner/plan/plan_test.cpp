@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "runner/plan/mesh_search.h"
 #include "runner/plan/plan_text.h"
 #include "tests/unit/runner/plan/loaded_recipe.h"
@@ -55,6 +57,26 @@ TEST(PlanTest, MicroBatchesChangeTheMemoryAndNotTheWork) {
     EXPECT_EQ(plan.batches.micro_batch, 32 / parts);
     EXPECT_LT(plan.memory.activations, whole.memory.activations) << parts;
   }
+}
+
+TEST(PlanTest, ShardingThatTheTaskDoesNotSupportIsRefusedAsInARun) {
+  const std::string data = std::string(std::getenv("ACCEL_SOURCE_DIR")) + "/recipes/tiny/data/";
+  const auto with_stage = [&data](const std::string& stage) {
+    return plan_of_text(
+        "model: {type: llama, num_layers: 1, num_heads: 2, hidden_size: 8}\n"
+        "task: {type: grpo, rewards: exact_match, num_generations: 2, max_completion_length: 4}\n"
+        "data:\n"
+        "  train: {type: prompts, path: " +
+            data + "sums.jsonl, tokenizer: " + data +
+            "sums, max_length: 8}\n"
+            "  loader: {even_batches: true}\n"
+            "train: {until: 2 steps, batch: 4}\n"
+            "accelerator: {fsdp: {stage: " +
+            stage + "}}\n",
+        2);
+  };
+  EXPECT_NO_THROW(with_stage("2"));
+  EXPECT_THROW(with_stage("3"), RecipeError);
 }
 
 TEST(PlanTest, RanksShareABatchAndKeepBuckets) {
