@@ -160,6 +160,7 @@ std::unique_ptr<Job> build_fake_job(RecipeOptions recipe, const Node& resolved,
   World ranks;
   ranks.is_estimate = true;
   if (group) {
+    check_sharing(recipe, resolved, group->world());
     ranks.mesh = build_mesh(recipe.accelerator, std::move(group));
     ranks.inputs_are_same = true;
   }

@@ -79,6 +79,12 @@ TEST(PlanTest, ShardingThatTheTaskDoesNotSupportIsRefusedAsInARun) {
   EXPECT_THROW(with_stage("3"), RecipeError);
 }
 
+TEST(PlanTest, AMeshOfOtherRanksIsAnErrorOfTheRecipe) {
+  const std::string text = std::string(kMlp) + "accelerator: {parallelism: {dp_replicate: 2}}\n";
+  EXPECT_NO_THROW(plan_of_text(text, 2));
+  EXPECT_THROW(plan_of_text(text, 4), RecipeError);
+}
+
 TEST(PlanTest, RanksShareABatchAndKeepBuckets) {
   const Plan alone = plan_of_text(kMlp), four = plan_of_text(kMlp, 4);
   EXPECT_EQ(four.batches.micro_batch, 8);
