@@ -91,8 +91,9 @@ bool is_dual_encoder(const std::string& folder) {
 RecipeDraft draft_image_text(const fs::path& path, const DraftRequest& request) {
   const PairColumns columns = pair_columns(path, request.target);
   const nlohmann::json config = config_of_folder(request.model);
-  const ImageProcessor processor =
-      read_image_processor(request.model, config.value("vision_config", nlohmann::json::object()));
+  nlohmann::json vision = config.value("vision_config", nlohmann::json::object());
+  vision["model_type"] = "clip";
+  const ImageProcessor processor = read_image_processor(request.model, vision);
   const std::string name = path.filename().string();
   RecipeDraft draft;
   draft.title = text("Embeds the images and texts of {}.", printable(name));

@@ -17,16 +17,51 @@ namespace {
 using nlohmann::json;
 
 constexpr auto kFile = "preprocessor_config.json";
+/// Where transformers 5 saves the image processor of a model that has a tokenizer too.
+constexpr auto kNestedFile = "processor_config.json";
 constexpr int64_t kUsualSide = 224;
 /// ConvNextImageProcessor crops images of a smaller side only.
 constexpr int64_t kUncroppedSide = 384;
 
-/// The keys of a preprocessor_config.json.
+/// What a class of image processors takes for the keys that a file leaves out.
+struct ProcessorClass {
+  std::string_view name;  ///< without "ImageProcessor"
+  /// [height, width], or one value for the shorter side.
+  std::vector<int64_t> size = {kUsualSide, kUsualSide};
+  bool number_is_square = true;  ///< a `size` of one number: both sides, else the shorter one
+  bool is_cropped = false;
+  int resample = 3;
+  std::vector<double> mean = {0.5};
+  std::vector<double> std = {0.5};
+};
+
+/// The first one is taken for unknown classes.
+const std::vector<ProcessorClass>& processor_classes() {
+  static const std::vector<double> clip_mean = {0.48145466, 0.4578275, 0.40821073};
+  static const std::vector<double> clip_std = {0.26862954, 0.26130258, 0.27577711};
+  static const std::vector<ProcessorClass> all = {
+      {.name = "ViT", .resample = 2},
+      {.name = "DeiT", .size = {256, 256}, .is_cropped = true},
+      {.name = "Beit"},
+      {.name = "Siglip", .number_is_square = false},
+      {.name = "ConvNext", .size = {kUncroppedSide}, .number_is_square = false},
+      {"CLIP", {kUsualSide}, false, true, 3, clip_mean, clip_std},
+      {"Bit", {kUsualSide}, false, true, 3, clip_mean, clip_std},
+      {"MobileNetV1", {256}, false, true, 2, {0.5}, {0.5}},
+      {"MobileNetV2", {256}, false, true, 2, {0.5}, {0.5}}};
+  return all;
+}
+
+/// The keys of an image processor, in the file `path`.
 class ProcessorKeys {
  public:
-  ProcessorKeys(const json& values, std::string path) : values_(values), path_(std::move(path)) {}
+  ProcessorKeys(const json& values, const std::filesystem::path& path)
+      : values_(values), path_(path.string()), file_(path.filename().string()) {}
+
+  const std::string& file() const { return file_; }
 
   bool flag(const char* key, bool usual) const {
+    if (values_.contains(key) && values_[key].is_null()) return false;
     const json* found = find(key);
     if (!found) return usual;
     if (!found->is_boolean()) refuse(key, "true or false");
@@ -42,9 +77,9 @@ class ProcessorKeys {
     const json* found = find(key);
     return found && found->is_string() ? found->get<std::string>() : "";
   }
-  std::vector<double> numbers(const char* key, double usual) const {
+  std::vector<double> numbers(const char* key, const std::vector<double>& usual) const {
     const json* found = find(key);
-    if (!found) return {usual};
+    if (!found) return usual;
     std::vector<double> out;
     for (const json& each : found->is_array() ? *found : json::array({*found})) {
       if (!each.is_number()) refuse(key, "a list of numbers");
@@ -87,11 +122,35 @@ class ProcessorKeys {
 
   const json& values_;
   std::string path_;
+  std::string file_;
 };
 
+/// The class that the file names, else the one of the model type in `config`.
+const ProcessorClass& processor_class(const ProcessorKeys& keys, const json& config,
+                                      ImageProcessor& out) {
+  const std::string written = keys.text("image_processor_type").empty()
+                                  ? keys.text("feature_extractor_type")
+                                  : keys.text("image_processor_type");
+  std::string name = written;
+  for (const std::string_view suffix : {"Fast", "Pil", "ImageProcessor", "FeatureExtractor"}) {
+    if (name.ends_with(suffix)) name.erase(name.size() - suffix.size());
+  }
+  if (written.empty()) {
+    const std::string model = config.value("model_type", "");
+    name = model == "resnet" ? "ConvNext" : model.starts_with("clip") ? "CLIP" : "ViT";
+  }
+  for (const ProcessorClass& each : processor_classes()) {
+    if (each.name == name) return each;
+  }
+  out.notes.push_back(
+      text("{}: '{}' is not available, and is read as ViTImageProcessor", keys.file(), written));
+  return processor_classes().front();
+}
+
 /// Pillow's number of a filter.
-void read_interpolation(const ProcessorKeys& keys, ImageProcessor& out) {
-  const auto filter = static_cast<int64_t>(keys.number("resample", 2));
+void read_interpolation(const ProcessorKeys& keys, const ProcessorClass& usual,
+                        ImageProcessor& out) {
+  const auto filter = static_cast<int64_t>(keys.number("resample", usual.resample));
   if (filter == 0) out.interpolation = "nearest";
   if (filter == 3) out.interpolation = "bicubic";
   if (filter == 0 || filter == 2 || filter == 3) return;
@@ -101,15 +160,16 @@ void read_interpolation(const ProcessorKeys& keys, ImageProcessor& out) {
                            : filter == 5 ? "Hamming"
                                          : "unknown";
   out.notes.push_back(text("{}: 'resample' is {} ({}), which is not available: bicubic is used",
-                           kFile, filter, name));
+                           keys.file(), filter, name));
 }
 
-void read_processor_sizes(const ProcessorKeys& keys, ImageProcessor& out) {
-  const bool is_convnext = keys.text("image_processor_type").starts_with("ConvNext") ||
-                           keys.text("feature_extractor_type").starts_with("ConvNext");
-  const bool is_cropped = keys.flag("do_center_crop", false);
-  if (keys.flag("do_resize", true)) out.size = keys.size("size", !is_cropped);
-  if (is_convnext && !out.size.empty()) {
+void read_processor_sizes(const ProcessorKeys& keys, const ProcessorClass& usual,
+                          ImageProcessor& out) {
+  if (keys.flag("do_resize", true)) {
+    out.size = keys.size("size", usual.number_is_square);
+    if (out.size.empty()) out.size = usual.size;
+  }
+  if (usual.name == "ConvNext" && !out.size.empty()) {
     const int64_t side = out.size.front();
     const double share = keys.number("crop_pct", kUsualSide / 256.0);
     if (side < kUncroppedSide) {
@@ -119,17 +179,20 @@ void read_processor_sizes(const ProcessorKeys& keys, ImageProcessor& out) {
       out.size = {side, side};
     }
   }
-  if (is_cropped) out.crop = keys.size("crop_size", true);
+  if (!keys.flag("do_center_crop", usual.is_cropped)) return;
+  out.crop = keys.size("crop_size", true);
+  if (out.crop.empty()) out.crop = {kUsualSide, kUsualSide};
 }
 
 /// Brings mean and deviation to values in [0, 1], whatever the factor of the pixels' bytes.
-void read_normalization(const ProcessorKeys& keys, ImageProcessor& out) {
-  const double usual = 1 / 255.0;
-  const double factor = keys.flag("do_rescale", true) ? keys.number("rescale_factor", usual) : 1;
-  const double scale = std::abs(factor / usual - 1) < 1e-6 ? 1 : factor * 255;
+void read_normalization(const ProcessorKeys& keys, const ProcessorClass& usual,
+                        ImageProcessor& out) {
+  const double byte = 1 / 255.0;
+  const double factor = keys.flag("do_rescale", true) ? keys.number("rescale_factor", byte) : 1;
+  const double scale = std::abs(factor / byte - 1) < 1e-6 ? 1 : factor * 255;
   if (keys.flag("do_normalize", true)) {
-    out.mean = keys.numbers("image_mean", 0.5);
-    out.std = keys.numbers("image_std", 0.5);
+    out.mean = keys.numbers("image_mean", usual.mean);
+    out.std = keys.numbers("image_std", usual.std);
   } else if (scale != 1) {
     out.mean = {0};
     out.std = {1};
@@ -139,11 +202,25 @@ void read_normalization(const ProcessorKeys& keys, ImageProcessor& out) {
 }
 
 void note_others(const ProcessorKeys& keys, ImageProcessor& out) {
-  for (const char* key : {"do_pad", "do_thumbnail", "do_align_long_axis", "do_crop_margin",
-                          "do_flip_channel_order", "do_reduce_labels", "do_rotate"}) {
+  for (const char* key :
+       {"do_pad", "do_thumbnail", "do_align_long_axis", "do_crop_margin", "do_flip_channel_order",
+        "do_reduce_labels", "do_rotate", "rescale_offset"}) {
     if (!keys.flag(key, false)) continue;
-    out.notes.push_back(text("{}: '{}' has no counterpart, and is left out", kFile, key));
+    out.notes.push_back(text("{}: '{}' has no counterpart, and is left out", keys.file(), key));
   }
+}
+
+/// Of a folder without a file.
+ImageProcessor guessed_processor(const json& config) {
+  const auto side =
+      config.contains("image_size") ? whole_number<int64_t>(config["image_size"]) : std::nullopt;
+  ImageProcessor out;
+  out.size.assign(2, side.value_or(kUsualSide));
+  out.mean = out.std = {0.5};
+  out.notes.push_back(
+      text("the model's folder has no {}: {} x {} pixels, mean 0.5 and deviation 0.5 are a guess",
+           kFile, out.size[0], out.size[1]));
+  return out;
 }
 
 }  // namespace
@@ -176,24 +253,25 @@ std::vector<std::string> processor_transforms(const ImageProcessor& processor,
 }
 
 ImageProcessor read_image_processor(const std::filesystem::path& folder, const json& config) {
-  const std::filesystem::path path = folder / kFile;
-  ImageProcessor out;
-  if (!std::filesystem::is_regular_file(path)) {
-    const auto side =
-        config.contains("image_size") ? whole_number<int64_t>(config["image_size"]) : std::nullopt;
-    out.size.assign(2, side.value_or(kUsualSide));
-    out.mean = out.std = {0.5};
-    out.notes.push_back(
-        text("the model's folder has no {}: {} x {} pixels, mean 0.5 and deviation 0.5 are a guess",
-             kFile, out.size[0], out.size[1]));
-    return out;
+  std::filesystem::path path = folder / kFile;
+  json values;
+  if (std::filesystem::is_regular_file(folder / kNestedFile)) {
+    values = read_config(folder / kNestedFile).value("image_processor", json());
   }
-  const json values = read_config(path);
-  const ProcessorKeys keys(values, path.string());
-  read_processor_sizes(keys, out);
-  read_interpolation(keys, out);
-  read_normalization(keys, out);
-  out.notes.push_back(text("sizes and normalization are those of the model's {}", kFile));
+  if (values.is_object()) {
+    path = folder / kNestedFile;
+  } else if (std::filesystem::is_regular_file(path)) {
+    values = read_config(path);
+  } else {
+    return guessed_processor(config);
+  }
+  const ProcessorKeys keys(values, path);
+  ImageProcessor out;
+  const ProcessorClass& usual = processor_class(keys, config, out);
+  read_processor_sizes(keys, usual, out);
+  read_interpolation(keys, usual, out);
+  read_normalization(keys, usual, out);
+  out.notes.push_back(text("sizes and normalization are those of the model's {}", keys.file()));
   note_others(keys, out);
   return out;
 }

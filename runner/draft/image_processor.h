@@ -1,4 +1,4 @@
-// The preprocessor_config.json of a vision model's folder as options of a recipe.
+// The image processor of a vision model's folder as options of a recipe.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,10 @@ struct ImageProcessor {
   std::vector<std::string> notes;  ///< where the values are from, and what is not done
 };
 
-/// Reads `folder`/preprocessor_config.json; without it, the size is that of `config`, the folder's
-/// config.json. Throws DataError for values of another type.
+/// Reads `image_processor` of `folder`/processor_config.json, or preprocessor_config.json. Keys
+/// that it leaves out have the defaults of its class, or of that of `model_type` in `config`, the
+/// folder's config.json. Without these files, the size is that of `config`. Throws DataError for
+/// values of another type.
 ImageProcessor read_image_processor(const std::filesystem::path& folder,
                                     const nlohmann::json& config);
 

@@ -52,7 +52,7 @@ TEST_F(ImageProcessorTest, ReadsSizesCropsAndNormalization) {
        "[256] bicubic [224,224] [0.4,0.4,0.4] [0.2,0.2,0.2]"},
       {R"({"image_processor_type": "ConvNextImageProcessor", "size": {"shortest_edge": 384},
            "do_normalize": false})",
-       "[384,384] bilinear [] [] []"},
+       "[384,384] bicubic [] [] []"},
       // CLIP's
       {R"({"do_center_crop": true, "size": {"shortest_edge": 40}, "resample": 0,
            "crop_size": {"height": 32, "width": 30}, "image_mean": [0], "image_std": [1]})",
@@ -68,6 +68,54 @@ TEST_F(ImageProcessorTest, ReadsSizesCropsAndNormalization) {
   for (const auto& [values, wanted] : cases) EXPECT_EQ(processor(values), wanted) << values;
 }
 
+TEST_F(ImageProcessorTest, KeysThatTheFileLeavesOutAreThoseOfTheClass) {
+  const std::string clip = "[0.48145466,0.4578275,0.40821073] [0.26862954,0.26130258,0.27577711]";
+  const std::pair<const char*, std::string> cases[] = {
+      {R"({})", "[224,224] bilinear [] [0.5] [0.5]"},
+      {R"({"image_processor_type": "ViTImageProcessorFast", "do_center_crop": true, "size": 40})",
+       "[40,40] bilinear [224,224] [0.5] [0.5]"},
+      // facebook/deit-base-distilled-patch16-224: 256 is no shorter side
+      {R"({"feature_extractor_type": "DeiTFeatureExtractor", "size": 256, "crop_size": 224})",
+       "[256,256] bicubic [224,224] [0.5] [0.5]"},
+      {R"({"image_processor_type": "DeiTImageProcessor", "do_center_crop": null})",
+       "[256,256] bicubic [] [0.5] [0.5]"},
+      {R"({"image_processor_type": "BeitImageProcessor"})", "[224,224] bicubic [] [0.5] [0.5]"},
+      {R"({"image_processor_type": "SiglipImageProcessor", "size": 36})",
+       "[36] bicubic [] [0.5] [0.5]"},
+      {R"({"image_processor_type": "CLIPImageProcessor"})", "[224] bicubic [224,224] " + clip},
+      {R"({"image_processor_type": "BitImageProcessor", "size": 40, "do_center_crop": false})",
+       "[40] bicubic [] " + clip},
+      {R"({"image_processor_type": "ConvNextImageProcessor"})", "[384,384] bicubic [] [0.5] [0.5]"},
+      {R"({"image_processor_type": "MobileNetV2ImageProcessor"})",
+       "[256] bilinear [224,224] [0.5] [0.5]"},
+  };
+  for (const auto& [values, wanted] : cases) EXPECT_EQ(processor(values), wanted) << values;
+}
+
+TEST_F(ImageProcessorTest, AFileWithoutAClassHasThatOfTheModel) {
+  folder_.write("preprocessor_config.json", "{}");
+  const auto crop = [&](const char* model) {
+    return read_image_processor(folder_.path(), {{"model_type", model}}).crop;
+  };
+  EXPECT_EQ(crop("vit"), std::vector<int64_t>{});
+  EXPECT_EQ(crop("clip"), (std::vector<int64_t>{224, 224}));
+  folder_.write("preprocessor_config.json", R"({"size": 32})");
+  EXPECT_EQ(crop("resnet"), (std::vector<int64_t>{32, 32}));
+}
+
+TEST_F(ImageProcessorTest, ReadsTheOneInAProcessorConfig) {
+  folder_.write(
+      "processor_config.json",
+      R"({"image_processor": {"size": 40, "image_processor_type": "CLIPImageProcessor"}})");
+  const ImageProcessor found = read(R"({"size": 30})");
+  EXPECT_EQ(found.size, std::vector<int64_t>{40});
+  EXPECT_EQ(found.notes,
+            std::vector<std::string>{
+                "sizes and normalization are those of the model's processor_config.json"});
+  folder_.write("processor_config.json", R"({"processor_class": "CLIPProcessor"})");
+  EXPECT_EQ(read(R"({"size": 30})").size, (std::vector<int64_t>{30, 30}));
+}
+
 TEST_F(ImageProcessorTest, SaysWhereValuesAreFromAndWhatIsNotDone) {
   EXPECT_EQ(
       read(R"({"resample": 1, "do_pad": true})").notes,
@@ -75,6 +123,10 @@ TEST_F(ImageProcessorTest, SaysWhereValuesAreFromAndWhatIsNotDone) {
           "preprocessor_config.json: 'resample' is 1 (Lanczos), which is not available: "
           "bicubic is used",
           kFromFile, "preprocessor_config.json: 'do_pad' has no counterpart, and is left out"}));
+  EXPECT_EQ(read(R"({"image_processor_type": "LevitImageProcessor"})").notes,
+            (std::vector<std::string>{"preprocessor_config.json: 'LevitImageProcessor' is not "
+                                      "available, and is read as ViTImageProcessor",
+                                      kFromFile}));
   const TempFolder empty;
   const auto guess = read_image_processor(empty.path(), {{"image_size", 32}});
   EXPECT_EQ(guess.size, (std::vector<int64_t>{32, 32}));
