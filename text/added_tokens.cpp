@@ -103,7 +103,8 @@ std::vector<AddedSegment> TokenFinder::segments(std::string_view text) const {
     if (token->lstrip) span.begin = std::max(done, without_white_before(text, span.begin));
     if (token->rstrip) span.end = after_white(text, span.end);
     if (done < span.begin) segments.push_back({{done, span.begin}});
-    segments.push_back({span, token->id});
+    // White space that an earlier token has taken; the package drops a token of no bytes.
+    if (span.begin < span.end) segments.push_back({span, token->id});
     done = span.end;
   }
   if (done < text.size()) segments.push_back({{done, text.size()}});
