@@ -15,9 +15,22 @@ namespace {
 constexpr std::string_view kWhite =
     "\\t-\\r\\x20\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}"
     "\\x{3000}";
+/// All other characters.
+constexpr std::string_view kNotWhite =
+    "\\x00-\\x08\\x0e-\\x1f\\x21-\\x{84}\\x{86}-\\x{9f}\\x{a1}-\\x{167f}\\x{1681}-\\x{1fff}"
+    "\\x{200b}-\\x{2027}\\x{202a}-\\x{202e}\\x{2030}-\\x{205e}\\x{2060}-\\x{2fff}"
+    "\\x{3001}-\\x{10ffff}";
 constexpr std::string_view kWord =
     "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{24b6}-\\x{24e9}\\x{1f130}-\\x{1f149}\\x{1f150}-\\x{1f169}"
     "\\x{1f170}-\\x{1f189}";
+
+/// Whether `name` is a script, such as Han.
+bool is_script(std::string_view name) try {
+  const Regex regex("\\p{sc:" + std::string(name) + "}");
+  return true;
+} catch (const FormatError&) {
+  return false;
+}
 
 class PatternReader {
  public:
@@ -56,10 +69,10 @@ class PatternReader {
     const char c = text_[at_ + 1];
     const bool negated = c == 'S' || c == 'W';
     if (c == 's' || c == 'S' || c == 'w' || c == 'W') {
-      if (in_class_ && negated) refuse(accel::text("\\{} in [...]", std::string(1, c)));
+      if (in_class_ && c == 'W') refuse("\\W in [...]");
       const std::string_view set = c == 's' || c == 'S' ? kWhite : kWord;
       if (!in_class_) out_ += negated ? "[^" : "[";
-      out_ += set;
+      out_ += in_class_ && negated ? kNotWhite : set;
       if (!in_class_) out_ += ']';
       at_ += 2;
       return;
@@ -76,6 +89,10 @@ class PatternReader {
   void property() {
     const size_t end = text_.find('}', at_);
     if (text_.substr(at_ + 2, 1) != "{" || end == text_.npos) refuse(text_.substr(at_, 2));
+    copy(3);
+    if (text_[at_] == '^') copy(1);
+    // To PCRE2, a script's name alone includes characters that other scripts share, such as U+3002.
+    if (is_script(text_.substr(at_, end - at_))) out_ += "sc:";
     copy(end + 1 - at_);
   }
 
@@ -88,7 +105,7 @@ class PatternReader {
       if (text_[at_] == '\\') {
         escape();
       } else if (text_[at_] == '[') {
-        refuse("[ in [...]");
+        nested_class();
       } else if (text_.substr(at_, 2) == "&&") {
         refuse("&&");
       } else {
@@ -97,6 +114,22 @@ class PatternReader {
     }
     in_class_ = false;
     copy(1);
+  }
+
+  /// The characters of a class in a class, which PCRE2 does not have, are those of the outer one.
+  void nested_class() {
+    const size_t end = text_.find_first_of("[\\]", at_ + 1);
+    if (end == text_.npos || text_[end] != ']') refuse("[ in [...]");
+    const std::string_view inner = text_.substr(at_ + 1, end - at_ - 1);
+    // These would mean something else there.
+    const bool joins = text_[at_ - 1] == '-' || inner.starts_with('-') || inner.ends_with('-') ||
+                       text_.substr(end + 1, 1) == "-";
+    if (inner.empty() || joins || std::string_view("^:").find(inner[0]) != inner.npos ||
+        inner.find("&&") != inner.npos) {
+      refuse("[ in [...]");
+    }
+    out_ += inner;
+    at_ = end + 1;
   }
 
   void group() {

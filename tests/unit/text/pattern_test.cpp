@@ -29,7 +29,21 @@ TEST(PatternTest, ReadsClassesAsOnigurumaDoes) {
             (Texts{"na\u0308ive", "\u0928\u092e\u0938\u094d\u0924\u0947", "x_1"}));
   EXPECT_EQ(matches_of(R"([^\s\w]+)", "a+-b"), (Texts{"+-"}));
   EXPECT_EQ(matches_of(R"(\S\W)", "ab!"), (Texts{"b!"}));
+  EXPECT_EQ(matches_of(R"([^\S\n]+)", "a \t\n\u3000b\u180e"), (Texts{" \t", "\u3000"}));
+  EXPECT_EQ(matches_of(R"([\s\S]+)", "a \U0010ffff"), (Texts{"a \U0010ffff"}));
+  // BLOOM's
+  EXPECT_EQ(matches_of(" ?[^(\\s|[.,!?\u3002])]+", "a b.c (d|e)\u3002"),
+            (Texts{"a", " b", "c", "d", "e"}));
   EXPECT_EQ(matches_of("b$", "b\nb"), (Texts{"b", "b"}));  // at the end of each line
+}
+
+TEST(PatternTest, ScriptsAreWithoutCharactersThatTheyShare) {
+  // U+3002 and U+30FC are of the script Common, which Hiragana, Han and others use.
+  EXPECT_EQ(matches_of(R"(\p{Han}+)", "\u65e5\u672c\u3002\u6f22"),
+            (Texts{"\u65e5\u672c", "\u6f22"}));
+  EXPECT_EQ(matches_of(R"([\p{Hiragana}\p{Katakana}]+)", "\u3042\u30a2\u30fc\u3002"),
+            (Texts{"\u3042\u30a2"}));
+  EXPECT_EQ(matches_of(R"(\P{Greek}\p{^Latin}\p{L})", "a\u03b1b"), (Texts{"a\u03b1b"}));
 }
 
 TEST(PatternTest, EmptyMatchesCutButNotBehindAMatch) {
@@ -39,9 +53,20 @@ TEST(PatternTest, EmptyMatchesCutButNotBehindAMatch) {
 
 TEST(PatternTest, RefusesWhatTheEnginesReadDifferently) {
   const std::pair<const char*, const char*> refused[] = {
-      {R"(\h)", "\\h"},         {R"(a\1)", "\\1"}, {R"([\W])", "\\W in [...]"}, {"[a&&b]", "&&"},
-      {"[a[b]]", "[ in [...]"}, {"a{,3}", "{,"},   {"(?m:a)", "(?m"},           {"(?R)", "(?R"},
-      {"(*UTF)", "(*"},         {R"(\K)", "\\K"},  {R"(\pL)", "\\p"},           {"[]a]", "[]"},
+      {R"(\h)", "\\h"},
+      {R"(a\1)", "\\1"},
+      {R"([\W])", "\\W in [...]"},
+      {"[a&&b]", "&&"},
+      {"[a[^b]]", "[ in [...]"},
+      {"[[:alpha:]]", "[ in [...]"},
+      {"[a-[b]]", "[ in [...]"},
+      {"a{,3}", "{,"},
+      {"(?m:a)", "(?m"},
+      {"(?R)", "(?R"},
+      {"(*UTF)", "(*"},
+      {R"(\K)", "\\K"},
+      {R"(\pL)", "\\p"},
+      {"[]a]", "[]"},
   };
   for (const auto& [expression, what] : refused) {
     try {
