@@ -54,6 +54,9 @@ SharedBytes as_utf8(SharedBytes file, const std::string& name) {
   const bool big = size >= 2 && byte(0) == 0xfe && byte(1) == 0xff;
   if (!little && !big) {
     require_utf8(as_text(file.view), name);
+    if (as_text(file.view).starts_with(kByteOrderMark)) {
+      file.view = file.view.subspan(kByteOrderMark.size());
+    }
     return file;
   }
   const auto unit = [&](size_t at) {

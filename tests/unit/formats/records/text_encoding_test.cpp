@@ -33,6 +33,12 @@ TEST(TextEncodingTest, OtherFilesAreLeftAsTheyAre) {
   EXPECT_EQ(read(""), "");
 }
 
+TEST(TextEncodingTest, AByteOrderMarkIsNoText) {
+  EXPECT_EQ(read("\xef\xbb\xbf"
+                 "a\n"),
+            "a\n");
+}
+
 TEST(TextEncodingTest, OtherEncodingsAreRefused) {
   EXPECT_EQ(complaint([] { read("a,b\n12345678901234567890,caf\xe9\n"); }),
             "t.csv:2 is not UTF-8: byte 28 of the file\n"
