@@ -339,7 +339,7 @@ TemplateValue pairs_of(const TemplateValue& value, int line) {
   if (!value.is_object()) refuse_template(line, "'items' requires a dict");
   TemplateValue out = TemplateValue::array();
   for (const auto& item : value.items()) {
-    out.push_back(TemplateValue::array({item.key(), item.value()}));
+    out.push_back(TemplateValue::array({key_value(item.key()), item.value()}));
   }
   return out;
 }

@@ -337,9 +337,8 @@ class TemplateRun {
     }
     Value dict = Value::object();
     for (size_t i = 0; i + 1 < parts.size(); i += 2) {
-      const Value key = value_of(parts[i]);
-      if (!key.is_string()) refuse_template(expression.line, "a dict key is not a string");
-      dict[key.get<std::string>()] = value_of(parts[i + 1]);
+      const std::string key = stored_key(value_of(parts[i]), expression.line);
+      dict[key] = value_of(parts[i + 1]);
     }
     state_.step(expression.line, cost_of(dict));
     return dict;

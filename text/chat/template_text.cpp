@@ -71,7 +71,7 @@ std::string represented(const TemplateValue& value, int line) {
   std::string out(1, value.is_object() ? '{' : '[');
   for (const auto& item : value.items()) {
     if (out.size() > 1) out += ", ";
-    if (value.is_object()) out += quoted_text(item.key()) + ": ";
+    if (value.is_object()) out += represented(key_value(item.key()), line) + ": ";
     out += represented(item.value(), line);
     limit_text(out.size(), line);
   }
@@ -106,7 +106,8 @@ class JsonPrinter {
 
   void add_items(const TemplateValue& value, int level) {
     std::vector<std::pair<std::string, const TemplateValue*>> items;
-    for (const auto& item : value.items()) items.emplace_back(item.key(), &item.value());
+    for (const auto& item : value.items())
+      items.emplace_back(printed(key_value(item.key()), line_), &item.value());
     if (value.is_object() && format_.sort_keys) std::sort(items.begin(), items.end());
     out += value.is_object() ? '{' : '[';
     for (size_t i = 0; i < items.size(); ++i) {

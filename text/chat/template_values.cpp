@@ -9,6 +9,8 @@
 namespace accel {
 namespace {
 
+constexpr char kIntegerKey = '\xff';
+
 TemplateValue sum(const TemplateValue& left, const TemplateValue& right, int line) {
   if (left.is_string() && right.is_string()) {
     const auto& a = left.get_ref<const std::string&>();
@@ -142,7 +144,9 @@ bool contains(const TemplateValue& whole, const TemplateValue& part, int line) {
            std::string::npos;
   }
   if (whole.is_discarded()) return false;
-  if (whole.is_object()) return part.is_string() && whole.contains(part.get<std::string>());
+  if (whole.is_object()) {
+    return (part.is_string() || part.is_number_integer()) && whole.contains(stored_key(part, line));
+  }
   if (whole.is_array()) {
     return std::any_of(whole.begin(), whole.end(),
                        [&](const TemplateValue& item) { return are_equal(item, part); });
@@ -222,12 +226,23 @@ std::vector<TemplateValue> characters_of(const std::string& text) {
   return out;
 }
 
+std::string stored_key(const TemplateValue& key, int line) {
+  if (key.is_string()) return key.get<std::string>();
+  if (!key.is_number_integer()) refuse_template(line, "a dict key is no string and no integer");
+  return kIntegerKey + key.dump();
+}
+
+TemplateValue key_value(const std::string& stored) {
+  if (!stored.starts_with(kIntegerKey)) return stored;
+  return TemplateValue::parse(stored.substr(1));
+}
+
 std::vector<TemplateValue> items_of(const TemplateValue& value, int line) {
   if (value.is_discarded()) return {};
   if (value.is_string()) return characters_of(value.get_ref<const std::string&>());
   std::vector<TemplateValue> out;
   if (value.is_object()) {
-    for (const auto& item : value.items()) out.emplace_back(item.key());
+    for (const auto& item : value.items()) out.push_back(key_value(item.key()));
     return out;
   }
   if (!value.is_array()) refuse_template(line, "loops over a value that is not a list");
@@ -280,8 +295,8 @@ TemplateValue sliced(const TemplateValue& value, const TemplateArguments& range)
 
 TemplateValue member_of(const TemplateValue& value, const TemplateValue& key, int line) {
   if (value.is_discarded()) refuse_template(line, "reads a member of an undefined value");
-  if (value.is_object() && key.is_string()) {
-    const auto found = value.find(key.get_ref<const std::string&>());
+  if (value.is_object() && (key.is_string() || key.is_number_integer())) {
+    const auto found = value.find(stored_key(key, line));
     return found == value.end() ? undefined_value() : *found;
   }
   // The groups of groupby are pairs with names.

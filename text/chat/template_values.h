@@ -56,6 +56,10 @@ TemplateValue computed(const std::string& name, const TemplateValue& left,
 
 /// The characters of a string, each as a string.
 std::vector<TemplateValue> characters_of(const std::string& text);
+/// The key of a dict as a TemplateValue stores it: an integer follows a byte that no text has.
+/// Throws FormatError for a key of another type.
+std::string stored_key(const TemplateValue& key, int line);
+TemplateValue key_value(const std::string& stored);
 /// The items of a loop: list items, dict keys, characters; none for an undefined value.
 std::vector<TemplateValue> items_of(const TemplateValue& value, int line);
 TemplateValue as_list(std::vector<TemplateValue> items);

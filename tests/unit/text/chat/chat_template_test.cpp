@@ -133,6 +133,7 @@ INSTANTIATE_TEST_SUITE_P(
         RefusalCase{"{{ x + 1 }}", "line 1: adds a string and a number"},
         RefusalCase{"{{ 1 < x }}", "line 1: compares values without an order"},
         RefusalCase{"{{ 1 // 0 }}", "line 1: divides by 0"},
+        RefusalCase{"{{ {1.5: 2} }}", "line 1: a dict key is no string and no integer"},
         RefusalCase{"{{ 10 ** 20 }}", "line 1: computes a number that is too large"},
         RefusalCase{"{{ 9223372036854775807 + 1 }}", "line 1: computes a number that is too large"},
         RefusalCase{"{{ 10000000000000000000.0 | int }}",
