@@ -1,4 +1,5 @@
 // The mlflow tracker: a run in MLflow's file store, one small text file per entity, or on a server.
+#include <algorithm>
 #include <charconv>
 #include <filesystem>
 #include <fstream>
@@ -10,10 +11,12 @@
 #include "core/base/files.h"
 #include "core/base/folders.h"
 #include "core/base/json_text.h"
+#include "core/base/regex.h"
 #include "core/base/text.h"
 #include "core/base/url.h"
 #include "core/recipe/registry.h"
 #include "formats/base64.h"
+#include "formats/checksum.h"
 #include "formats/image/image.h"
 #include "track/mlflow_sink.h"
 #include "track/resumable_file.h"
@@ -377,13 +380,21 @@ std::string mlflow_authorization() {
 }
 
 std::string mlflow_key(std::string_view name) {
-  std::string key = safe_path(name);
-  for (char& c : key) {
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                       std::string_view("_-.: /").find(c) != std::string_view::npos;
-    if (!plain) c = '_';
+  static const Regex refused(R"([^\p{L}\p{N}_\-.: /])");
+  constexpr size_t kDigits = 8;
+  const std::string path = safe_path(name);
+  std::string key;
+  size_t done = 0;
+  Regex::Search search(refused, path);
+  while (const auto found = search.next(done)) {
+    key.append(path, done, found->begin - done).append("_");
+    done = found->end;
   }
-  return key.substr(0, kLongestKey);
+  key.append(path, done);
+  if (key == path && key.size() <= kLongestKey) return key;
+  size_t kept = std::min(key.size(), kLongestKey - kDigits - 1);
+  while (kept < key.size() && (key[kept] & 0xc0) == 0x80) --kept;  // no part of a character
+  return key.substr(0, kept) + '_' + hex_text(checksum_of(as_bytes(name))).substr(0, kDigits);
 }
 
 }  // namespace accel

@@ -38,7 +38,9 @@ class MlflowSink {
   virtual RemoteTracker* remote() = 0;
 };
 
-/// A valid MLflow key: a path of letters, digits and "_-.: ", at most 250 characters.
+/// A valid MLflow key: a path of letters, digits and "_-.: ", at most 250 characters. Other
+/// characters become '_', and a name with such or longer ones ends with 8 digits of its checksum,
+/// so that different names have different keys.
 std::string mlflow_key(std::string_view name);
 
 /// A run in MLflow's file store `folder`.

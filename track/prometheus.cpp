@@ -61,15 +61,15 @@ class PrometheusTracker final : public Tracker {
 
   PrometheusTracker(const PrometheusTrackerOptions& options, const TrackerContext& context)
       : path_(options.path.text.empty() ? context.run_dir + "/metrics.prom" : options.path.text),
-        labels_("{run=\"" + label_value(context.run_name) + "\"} ") {
+        run_label_("run=\"" + label_value(context.run_name) + '"') {
     make_tracker_folder(context, folder_of(path_));
   }
 
   void config(const ConfigValues&) override {}
 
   void log(int64_t step, std::span<const Measurement> values) override {
-    for (const auto& [name, value] : values) values_[metric_name(name)] = value;
-    values_[metric_name("step")] = static_cast<double>(step);
+    for (const auto& [name, value] : values) values_[metric_name(name)][name] = value;
+    values_[metric_name("step")]["step"] = static_cast<double>(step);
     changed_ = true;
   }
 
@@ -80,8 +80,14 @@ class PrometheusTracker final : public Tracker {
   void flush(Flush) override {
     if (!changed_) return;
     std::string out;
-    for (const auto& [name, value] : values_) {
-      out += "# TYPE " + name + " gauge\n" + name + labels_ + sample(value) + "\n";
+    for (const auto& [name, group] : values_) {
+      out += "# TYPE " + name + " gauge\n";
+      for (const auto& [own_name, value] : group) {
+        const bool is_shared = group.size() > 1;
+        out += name + '{' + run_label_ +
+               (is_shared ? ",name=\"" + label_value(own_name) + '"' : "") + "} " + sample(value) +
+               '\n';
+      }
     }
     write_file_atomically(path_, out);
     changed_ = false;
@@ -89,7 +95,7 @@ class PrometheusTracker final : public Tracker {
 
   /// `accel_run_failed` is absent until the end.
   void finish(RunStatus status) override {
-    values_[metric_name("failed")] = status == RunStatus::kFailed ? 1 : 0;
+    values_[metric_name("failed")]["failed"] = status == RunStatus::kFailed ? 1 : 0;
     changed_ = true;
     flush(Flush::kDurable);
   }
@@ -97,8 +103,9 @@ class PrometheusTracker final : public Tracker {
   std::map<std::string, std::string> ids() const override { return {}; }
 
  private:
-  std::string path_, labels_;
-  std::map<std::string, double> values_;
+  std::string path_, run_label_;
+  /// By metric_name() and name: names that differ in other characters only share the former.
+  std::map<std::string, std::map<std::string, double>> values_;
   bool changed_ = false;
 };
 

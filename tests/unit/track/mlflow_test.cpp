@@ -93,7 +93,7 @@ TEST_F(MlflowServerTest, ARunIsMadeFilledAndEnded) {
   EXPECT_EQ(mlflow_.params, (std::map<std::string, std::string>{{"optimizer.lr", "0.1"}}));
   EXPECT_EQ(mlflow_.tags["note"], "hello");
   EXPECT_EQ(mlflow_.metrics["train/loss"].begin()->value, 0.5);
-  EXPECT_EQ(mlflow_.metrics["odd_name"].begin()->step, 1);
+  EXPECT_EQ(mlflow_.metrics[mlflow_key("odd=name")].begin()->step, 1);
   EXPECT_EQ(mlflow_.artifacts.size(), 1u);
   EXPECT_EQ(mlflow_.status, "FINISHED");
   EXPECT_EQ(warnings_, Lines{});
@@ -525,8 +525,14 @@ TEST_F(MlflowFilesTest, AFolderThatCannotBeReadIsAnIoError) {
 
 TEST(MlflowKeyTest, NamesBecomeWhatMlflowTakes) {
   EXPECT_EQ(mlflow_key("train/loss"), "train/loss");
-  EXPECT_EQ(mlflow_key("../a=b/\xc3\xa9"), "__/a_b/__");
-  EXPECT_EQ(mlflow_key(std::string(150, 'x') + "/" + std::string(150, 'y')).size(), 250u);
+  EXPECT_EQ(mlflow_key("eval/f1_\u65e5\u672c \u00e9"), "eval/f1_\u65e5\u672c \u00e9");
+  EXPECT_TRUE(mlflow_key("../a=b").starts_with("__/a_b_"));
+  EXPECT_NE(mlflow_key("a=b"), mlflow_key("a,b"));
+  EXPECT_EQ(mlflow_key("a=b"), mlflow_key("a=b"));
+  const std::string end(150, 'y');
+  const std::string key = mlflow_key(std::string(150, 'x') + "/" + end);
+  EXPECT_EQ(key.size(), 250u);
+  EXPECT_NE(key, mlflow_key(std::string(150, 'x') + "/" + end + "z"));
 }
 
 TEST(MlflowOptionsTest, AServerAndAFolderExcludeEachOther) {

@@ -27,6 +27,19 @@ TEST(PrometheusTrackerTest, TheFileHasTheNewestValueOfEachMetric) {
                 "20\n# TYPE accel_run_train_loss gauge\naccel_run_train_loss" + label + "0.25\n");
 }
 
+TEST(PrometheusTrackerTest, MetricsOfOneNameHaveTheirOwnAsALabel) {
+  TempFolder folder;
+  const TrackerContext context = run_in(folder.path());
+  const auto tracker = build<Tracker>("prometheus", context);
+  tracker->log(1, Values{{"f1_x,y", 0.5}, {"f1_x=y", 1}});
+  tracker->flush(Flush::kReadable);
+  const std::string start = "accel_run_f1_x_y{run=\"" + context.run_name + "\",name=\"";
+  const std::string found = file_content(folder.path("metrics.prom"));
+  EXPECT_TRUE(found.starts_with("# TYPE accel_run_f1_x_y gauge\n" + start + "f1_x,y\"} 0.5\n" +
+                                start + "f1_x=y\"} 1\n# TYPE accel_run_step"))
+      << found;
+}
+
 TEST(PrometheusTrackerTest, TheEndAndValuesThatAreNoNumbersAreWritten) {
   TempFolder folder;
   const TrackerContext context = run_in(folder.path());
