@@ -120,10 +120,13 @@ class TemplateLexer {
     skip_after_tag(sign == '-' || sign == '+' ? sign : '\0', /*print=*/false);
   }
 
-  /// Takes {% raw %}, whose end is given, and the text up to {% endraw %}.
+  /// Takes {% raw %}, whose end is given, and the text up to {% endraw %}. The line end after
+  /// {% raw %} stays, despite trim_blocks.
   void read_raw(size_t begin) {
     const int line = line_;
-    skip_statement(begin);
+    count_lines(at_, begin);
+    at_ = begin;
+    skip_after_tag(source_[begin - 3], /*print=*/true);
     for (size_t tag = source_.find("{%", at_); tag != std::string::npos;
          tag = source_.find("{%", tag + 2)) {
       const size_t end = end_of_statement(tag + 2, "endraw");
