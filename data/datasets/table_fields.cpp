@@ -87,7 +87,7 @@ std::string_view without_spaces(std::string_view field) {
 
 std::optional<double> parse_field_number(std::string_view field, char decimal) {
   field = without_spaces(field);
-  if (field.starts_with('+')) field.remove_prefix(1);
+  if (field.starts_with('+') && !field.starts_with("+-")) field.remove_prefix(1);
   std::string changed;
   if (decimal != '.' && field.find_first_of(".,") != field.npos) {
     if (field.find('.') != field.npos) return std::nullopt;

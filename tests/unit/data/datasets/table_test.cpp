@@ -52,6 +52,12 @@ TEST_F(TableTest, NumbersBecomeFeaturesAndLabelsClasses) {
   EXPECT_EQ(shape.labels, (std::vector<std::string>{"cat", "dog"}));
 }
 
+TEST_F(TableTest, ANumberHasOneSign) {
+  EXPECT_EQ(rows(*table("a,y\n+1.5,0\n-2,1\n", "target: y\n")), "1.5 -> 0\n-2 -> 1\n");
+  const std::string found = table_complaint("a,y\n1,0\n+-1,1\n", "target: y\n");
+  EXPECT_EQ(found.substr(0, found.find('\n')), path_ + ":3: column 'a' holds '+-1', not a number");
+}
+
 TEST_F(TableTest, ColumnsAreChosenByNameOrNumber) {
   const std::string text = "a,b,c\n1,2,3\n4,5,6\n";
   EXPECT_EQ(rows(*table(text, "target: c\ntarget_type: number\nfeatures: [b]\n")),
