@@ -59,6 +59,7 @@ LoraInit initial_weights(HfConfig& config) {
   if (how == "pissa") return LoraInit::kPissa;
   if (how == "olora") return LoraInit::kOlora;
   if (how == "gaussian") return LoraInit::kGaussian;
+  if (how == "eva") config.ignore({"eva_config"});  // of the first matrix, which the folder has
   if (how == "eva" || how == "orthogonal") return LoraInit::kDefault;
   config.want(kKey, nullptr,
               "changes the weights of the base model in a way that is random or "
@@ -216,8 +217,31 @@ HfConfig read_adapter_config(const std::string& folder) {
   return {as_text(map_file(path).view), path};
 }
 
+namespace {
+
+/// With `bias: all`, PEFT stores the biases of `modules_to_save` again as those of its wrappers:
+/// "classifier.bias" is also "classifier.modules_to_save.bias", and that of the base model is
+/// "classifier.original_module.bias".
+void drop_wrapped_biases(HfWeights& weights) {
+  std::set<std::string> names;
+  for (const NamedArray& weight : weights.tensors()) names.insert(weight.name);
+  std::vector<NamedArray> kept = weights.tensors();
+  std::erase_if(kept, [&](const NamedArray& weight) {
+    for (const std::string_view wrapper : {".modules_to_save", ".original_module"}) {
+      const size_t at = weight.name.rfind(std::string(wrapper) + ".");
+      if (at == std::string::npos || !weight.name.ends_with(kBias)) continue;
+      if (names.contains(std::string(weight.name).erase(at, wrapper.size()))) return true;
+    }
+    return false;
+  });
+  weights.replace(std::move(kept));
+}
+
+}  // namespace
+
 HfWeights read_adapter_weights(const std::string& folder) {
   HfWeights out(folder, kAdapterWeights, kAdapterPrefix);
+  drop_wrapped_biases(out);
   out.rename([](const std::string& name) {
     const size_t base = name.rfind(kBaseLayer);
     return base == name.npos ? name : std::string(name).erase(base, kBaseLayer.size());

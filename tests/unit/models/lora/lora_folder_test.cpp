@@ -185,5 +185,33 @@ TEST(LoraFolderTest, ExpertsOfMixtralHaveItsNamesInFolders) {
   EXPECT_EQ(stored_adapter(adapter, names)[0].name, "base_model.model.theirs.ours.w.lora_A.weight");
 }
 
+TEST(LoraFolderTest, BiasesOfSavedModulesAreReadOnce) {
+  const TempFolder folder;
+  write_adapter(folder, {}, kQuery, {8, 8},
+                {{"classifier.bias", {2}, 3},
+                 {"classifier.modules_to_save.bias", {2}, 3},
+                 {"classifier.original_module.bias", {2}, 5},
+                 {"pooler.dense.bias", {2}, 3},
+                 {"pooler.original_module.dense.bias", {2}, 5},
+                 {"other.original_module.bias", {2}, 5}});
+  std::string read;
+  for (const NamedArray& weight : read_adapter_weights(folder.path()).tensors()) {
+    if (weight.name.starts_with(kQuery)) continue;
+    read += weight.name + (weight.array.as<float>()[0] == 3 ? " trained; " : "; ");
+  }
+  EXPECT_EQ(read,
+            "classifier.bias trained; other.original_module.bias; pooler.dense.bias trained; ");
+}
+
+TEST(LoraFolderTest, AnAdapterOfEvaIsRead) {
+  const TempFolder folder;
+  write_adapter(folder, {{"init_lora_weights", "eva"}, {"eva_config", {{"rho", 2.0}}}}, kQuery,
+                {8, 8}, {});
+  EXPECT_EQ(complaint<Model>(with_adapter_of(kTied, folder), five_tokens()), "");
+  write_adapter(folder, {{"eva_config", {{"rho", 2.0}}}}, kQuery, {8, 8}, {});
+  EXPECT_NE(complaint<Model>(with_adapter_of(kTied, folder), five_tokens()).find("'eva_config'"),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace accel::lora_folder_test
