@@ -148,11 +148,12 @@ std::optional<HfConfig> config_for(const Node& weights, const std::string& folde
 }
 
 int64_t label_count(const HfConfig& config) {
+  const auto count = config.values().find("num_labels");
+  // As in transformers, which then names the labels anew.
+  if (count != config.values().end() && count->is_number_integer()) return count->get<int64_t>();
   const auto labels = config.values().find("id2label");
   const bool named = labels != config.values().end() && labels->is_object();
-  if (named) return static_cast<int64_t>(labels->size());
-  const auto count = config.values().find("num_labels");
-  return count != config.values().end() && count->is_number_integer() ? count->get<int64_t>() : 2;
+  return named ? static_cast<int64_t>(labels->size()) : 2;
 }
 
 void check_label_order(const std::string& folder, const std::vector<std::string>& labels) {
@@ -184,6 +185,7 @@ void check_label_order(const std::string& folder, const std::vector<std::string>
 }
 
 void write_labels(int64_t classes, nlohmann::json& config) {
+  config.erase("num_labels");  // those of `id2label`; of a folder it would win over them
   const auto present = config.find("id2label");
   const auto wanted = static_cast<size_t>(classes);
   if (present != config.end() && present->is_object() && present->size() == wanted) return;

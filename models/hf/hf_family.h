@@ -84,7 +84,7 @@ void report_config(HfConfig& config, const HfConfigSections& read, const Node& w
 /// names in another order, in which a trained head would have other classes; warns of others.
 void check_label_order(const std::string& folder, const std::vector<std::string>& labels);
 
-/// Number of classes in the config's `id2label`, else `num_labels`, else 2, as in transformers.
+/// The config's `num_labels`, else the number of classes in `id2label`, else 2, as in transformers.
 int64_t label_count(const HfConfig& config);
 /// Writes default class names, unless the config has this number of names.
 void write_labels(int64_t classes, nlohmann::json& config);

@@ -1,6 +1,8 @@
 // The order of classes of a folder of Hugging Face beside that of the data.
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "core/base/error.h"
 #include "models/hf/hf_family.h"
 #include "tests/unit/formats/temp_folder.h"
@@ -35,6 +37,17 @@ TEST(LabelOrderTest, ClassesOfAHeadInAnotherOrderAreRefused) {
   testing::internal::CaptureStderr();
   check_label_order(folder.path(), {"no", "yes"});
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+}
+
+TEST(LabelOrderTest, NumLabelsWinsOverTheNamesOfLabels) {
+  const auto count = [](const char* json) { return label_count(HfConfig(json, "config.json")); };
+  EXPECT_EQ(count(R"({"num_labels": 5, "id2label": {"0": "a", "1": "b", "2": "c"}})"), 5);
+  EXPECT_EQ(count(R"({"id2label": {"0": "a", "1": "b", "2": "c"}})"), 3);
+  EXPECT_EQ(count(R"({"num_labels": null})"), 2);
+  nlohmann::json config = {{"num_labels", 5}, {"id2label", {{"0", "a"}}}};
+  write_labels(2, config);
+  EXPECT_FALSE(config.contains("num_labels"));
+  EXPECT_EQ(config["id2label"].size(), 2U);
 }
 
 }  // namespace
