@@ -7,6 +7,7 @@
 #include "models/decoder_model.h"
 #include "models/hf/hf_sizes.h"
 #include "models/hf/register_pretrained.h"
+#include "models/hf/tied_head.h"
 #include "models/layers/activations.h"
 #include "models/layers/embedding_noise.h"
 #include "models/layers/sizes.h"
@@ -286,6 +287,7 @@ GptNeoxOptions GptNeox::from_config(HfConfig& config) {
   options.attention_dropout = config.number("attention_dropout", 0.0);
   read_decoder_head(config, options);
   options.head_dropout = {config.number("classifier_dropout", 0.1)};
+  if (has_own_head(config, names(options))) options.tie_embeddings = false;
   return options;
 }
 

@@ -4,6 +4,7 @@
 
 #include "models/hf/hf_options.h"
 #include "models/hf/hf_sizes.h"
+#include "models/hf/tied_head.h"
 #include "models/layers/sizes.h"
 #include "models/layers/transformer_schema.h"
 
@@ -51,7 +52,8 @@ GptOptions gpt_options_in(HfConfig& config) {
   config.want("add_cross_attention", false, kNotBuilt);
   // Of a head with two outputs, of attention in 16 bits, and old names.
   config.ignore({"summary_activation", "summary_first_dropout", "summary_proj_to_labels",
-                 "summary_type", "summary_use_proj", "reorder_and_upcast_attn", "n_ctx"});
+                 "summary_type", "summary_use_proj", "reorder_and_upcast_attn", "n_ctx",
+                 "n_special", "predict_special_tokens"});
   GptOptions options;
   options.vocab_size = {config.integer("vocab_size")};
   options.max_seq_len = {config.integer("n_positions")};
@@ -61,6 +63,7 @@ GptOptions gpt_options_in(HfConfig& config) {
   options.attention_dropout = {config.number("attn_pdrop", 0.1)};
   options.embedding_dropout = {config.number("embd_pdrop", 0.1)};
   read_decoder_head(config, options);
+  if (has_own_head(config, options.names())) options.tie_embeddings = false;
   return options;
 }
 

@@ -6,6 +6,7 @@
 #include "core/base/text.h"
 #include "models/encoder_head.h"
 #include "models/hf/hf_sizes.h"
+#include "models/hf/tied_head.h"
 #include "models/llama_families.h"
 #include "models/llama_options.h"
 
@@ -321,6 +322,7 @@ LlamaOptions llama_options_in(HfConfig& config) {
   options.tie_embeddings = config.flag("tie_word_embeddings", family.defaults.tied);
   options.attention_dropout = config.number("attention_dropout", 0.0);
   read_head(config, family, options);
+  if (has_own_head(config, options.names())) options.tie_embeddings = false;
   config.ignore({"is_llama_config", "max_sequence_length"});
   return options;
 }

@@ -8,6 +8,7 @@
 #include "models/decoder_model.h"
 #include "models/hf/hf_sizes.h"
 #include "models/hf/register_pretrained.h"
+#include "models/hf/tied_head.h"
 #include "models/layers/activations.h"
 #include "models/layers/embedding_noise.h"
 #include "models/layers/sizes.h"
@@ -323,6 +324,7 @@ OptOptions Opt::from_config(HfConfig& config) {
   options.attention_dropout = config.number("attention_dropout", 0.0);
   read_decoder_head(config, options);
   if (!config.values().contains("pad_token_id")) options.pad = {1};
+  if (has_own_head(config, names(options))) options.tie_embeddings = false;
   return options;
 }
 

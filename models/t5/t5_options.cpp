@@ -1,13 +1,12 @@
 #include "models/t5/t5_options.h"
 
-#include <algorithm>
-#include <cstring>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "core/base/error.h"
 #include "core/base/text.h"
+#include "models/hf/tied_head.h"
 #include "models/layers/sizes.h"
 #include "models/layers/tensor_parallel.h"
 #include "models/layers/transformer_schema.h"
@@ -41,22 +40,12 @@ std::string loaded_t5_name(const std::string& name) {
   return with_table_at(name, std::string(kFirstAttention).append(kTable), kTable);
 }
 
-const Array* array_named(const HfWeights& weights, std::string_view name) {
-  const auto found = std::find_if(weights.tensors().begin(), weights.tensors().end(),
-                                  [&](const NamedArray& tensor) { return tensor.name == name; });
-  return found == weights.tensors().end() ? nullptr : &found->array;
-}
-
 /// Whether the folder has a head that is not the embedding: as in transformers 5, the weights say
 /// so, and `tie_word_embeddings` does not.
-bool has_own_head(HfConfig& config) {
+bool has_t5_head(HfConfig& config) {
   try {
     const HfWeights weights(config.path().substr(0, config.path().rfind('/')));
-    const Array* const head = array_named(weights, kOwnHead);
-    const Array* const table = array_named(weights, kSharedTable);
-    if (!head || !table) return head != nullptr;
-    const bool is_alike = head->type() == table->type() && head->shape() == table->shape();
-    return !is_alike || std::memcmp(head->data(), table->data(), head->bytes()) != 0;
+    return has_own_head(weights, {std::string(kOwnHead)}, {std::string(kSharedTable)});
   } catch (const DataError& error) {
     config.refuse(error.what());
     return false;
@@ -196,7 +185,7 @@ T5Options T5Options::from_config(HfConfig& config) {
       config.integer("relative_attention_max_distance", options.relative_attention_max_distance);
   const bool is_tied = config.flag("tie_word_embeddings", true);
   const bool scales = config.model_type() != "mt5" && is_tied;
-  options.tie_embeddings = !has_own_head(config);
+  options.tie_embeddings = !has_t5_head(config);
   options.scale_decoder_outputs = {config.flag("scale_decoder_outputs", scales)};
   options.decoder_start_token_id = config.integer("decoder_start_token_id", 0);
   options.dropout = config.number("dropout_rate", 0.1);
