@@ -71,7 +71,13 @@ void read_windows(HfConfig& config, const LlamaFamily& family, LlamaOptions& opt
     if (slides || listed) config.want("sliding_window", nullptr, kLlamaLacks);
     return;
   }
-  if (!slides || window == 0) return;
+  if (!slides || window == 0) {
+    if (std::ranges::count(types, LlamaLayerType::kSliding) == 0) return;
+    config.refuse(text("'{}' has 'sliding_attention' in 'layer_types' without a window: {}",
+                       config.path(),
+                       slides ? "'sliding_window' is null" : "'use_sliding_window' is false"));
+    return;
+  }
   const bool by_layer = (family.maybe & kSomeWindows) != 0;
   if (by_layer && types.empty()) types = usual_layer_types(config, family, options);
   if (by_layer && static_cast<int64_t>(types.size()) < options.num_layers) {
@@ -153,6 +159,11 @@ void read_gemma(HfConfig& config, const LlamaFamily& family, LlamaOptions& optio
     }
     return;
   }
+  // Google's folders of Gemma 2 have both names of each.
+  if (activation_in(config, "hidden_act", options.activation) != options.activation) {
+    config.want("hidden_act", nullptr, "differs from 'hidden_activation'");
+  }
+  config.ignore({"sliding_window_size"});
   options.query_pre_attn_scalar = {config.number("query_pre_attn_scalar", 256)};
   const bool caps = (family.maybe & kScoreCap) != 0;  // by default
   if (caps) {
@@ -176,6 +187,23 @@ void read_experts(HfConfig& config, LlamaOptions& options) {
   const double balance = config.number("router_aux_loss_coef", 0.001);
   // transformers adds the loss only with this.
   options.router_aux_loss_coef = {config.flag("output_router_logits", false) ? balance : 0.0};
+}
+
+/// The code of the first folders of Phi-3, which has since become transformers' own, and keys that
+/// this code alone reads.
+void read_own_code(HfConfig& config, const LlamaFamily& family) {
+  if (!(family.always & kFused)) return;
+  config.want("full_attn_mod", 1, kLlamaLacks);
+  config.want("interpolate_factor", 1, kLlamaLacks);
+  if (!config.has("auto_map")) return;
+  const HfConfig classes = config.section("auto_map");
+  for (const auto& [loader, place] : classes.values().items()) {
+    const std::string code = place.is_string() ? place.get<std::string>() : "";
+    const std::string name = code.substr(code.rfind('.') + 1);
+    if (loader == "AutoTokenizer" || name.starts_with(family.prefix)) continue;
+    config.refuse(text("'{}' has '{}' in 'auto_map', Python code, which is not run", config.path(),
+                       code.empty() ? loader : code));
+  }
 }
 
 void read_head(HfConfig& config, const LlamaFamily& family, LlamaOptions& options) {
@@ -323,6 +351,7 @@ LlamaOptions llama_options_in(HfConfig& config) {
   options.attention_dropout = config.number("attention_dropout", 0.0);
   read_head(config, family, options);
   if (has_own_head(config, options.names())) options.tie_embeddings = false;
+  read_own_code(config, family);
   config.ignore({"is_llama_config", "max_sequence_length"});
   return options;
 }
@@ -342,6 +371,7 @@ void write_llama_options(const LlamaOptions& options, const WeightShapes& shapes
   } else {
     name += "ForCausalLM";
   }
+  config.erase("auto_map");  // the code is not exported
   config["pad_token_id"] = options.pad ? nlohmann::json(*options.pad) : nlohmann::json();
   config["model_type"] = family.model_type;
   config["architectures"] = {name};

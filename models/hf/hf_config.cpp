@@ -29,13 +29,14 @@ std::string shown(const json& value) {
 const std::set<std::string, std::less<>>& keys_without_effect() {
   static const std::set<std::string, std::less<>> kKeys = {
       // what the folder is
-      "_commit_hash", "_num_labels", "_name_or_path", "architectures", "dtype", "finetuning_task",
-      "language", "model_type", "name_or_path", "prefix", "task_specific_params", "tokenizer_class",
-      "torch_dtype", "transformers.js_config", "transformers_version", "unsloth_fixed",
-      "unsloth_version",
+      "_commit_hash", "_num_labels", "_name_or_path", "architectures", "custom_pipelines", "dtype",
+      "finetuning_task", "keys_to_ignore_at_inference", "language", "model_type", "name",
+      "name_or_path", "prefix", "sbert_ce_default_activation_function", "sentence_transformers",
+      "task_specific_params", "tokenizer_class", "torch_dtype", "transformers.js_config",
+      "transformers_version", "unsloth_fixed", "unsloth_version",
       // how it is computed
-      "_attn_implementation", "_attn_implementation_autoset", "attn_implementation",
-      "base_model_pp_plan", "base_model_tp_plan", "chunk_size_feed_forward",
+      "_attn_implementation", "_flash_attn_2_enabled", "_attn_implementation_autoset",
+      "attn_implementation", "base_model_pp_plan", "base_model_tp_plan", "chunk_size_feed_forward",
       "gradient_checkpointing", "output_attentions", "output_hidden_states", "output_past",
       "pretraining_tp", "return_dict", "torchscript", "use_bfloat16", "use_cache",
       // initial weights

@@ -296,6 +296,9 @@ TEST(HfModelTest, EveryKeyOfAConfigIsUsedOrRefused) {
   const std::vector<std::pair<std::string, Json>> taken = {
       {"gpt2", {{"attention_sink", 0}, {"sliding", false}, {"more", Json::object()}}},
       {"gpt2", {{"summary_type", "cls_index"}, {"_name_or_path", "gpt2"}, {"top_k", 50}}},
+      {"gpt2",
+       {{"n_special", 0}, {"predict_special_tokens", true}, {"custom_pipelines", {{"a", 1}}}}},
+      {"bert_tokens", {{"sentence_transformers", {{"version", "5"}}}, {"name", "Bert"}}},
       {"bert_tokens", {{"pooler_type", "first_token_transform"}, {"problem_type", "regression"}}},
       {"llama", {{"layer_types", {"full_attention"}}, {"sliding_window", 2}}},
       {"qwen2_moe", {{"qkv_bias", false}, {"sliding_window", 2}}},

@@ -219,5 +219,39 @@ TEST(LlamaFamiliesTest, RefusesWhatTransformersOrTheModelDoesNotDo) {
             "'config.json' has 'short_factor', which must be a list of numbers");
 }
 
+TEST(LlamaFamiliesTest, LayersWithAWindowWantOne) {
+  const Json types = {"full_attention", "sliding_attention", "full_attention", "full_attention"};
+  for (const char* type : {"qwen2", "qwen3", "smollm3", "qwen2_moe"}) {
+    EXPECT_EQ(problem_in(config_of(type, {{"layer_types", types}, {"sliding_window", 5}})),
+              "'config.json' has 'sliding_attention' in 'layer_types' without a window: "
+              "'use_sliding_window' is false")
+        << type;
+  }
+  EXPECT_EQ(problem_in(config_of("gemma2", {{"layer_types", types}, {"sliding_window", nullptr}})),
+            "'config.json' has 'sliding_attention' in 'layer_types' without a window: "
+            "'sliding_window' is null");
+}
+
+TEST(LlamaFamiliesTest, KeysOfTheFirstFoldersOfPhi3AndGemma2AreRead) {
+  const Json code = {{"AutoConfig", "configuration_phi3.Phi3Config"},
+                     {"AutoModelForCausalLM", "modeling_phi3.Phi3ForCausalLM"},
+                     {"AutoTokenizer", "Xenova/gpt-4o"}};
+  const Json phi4 =
+      config_of("phi3", {{"auto_map", code}, {"full_attn_mod", 1}, {"interpolate_factor", 1}});
+  EXPECT_FALSE(written(read(phi4), phi4).contains("auto_map"));
+  EXPECT_EQ(problem_in(config_of("phi3", {{"auto_map", {{"AutoModel", "own.SparsePhi3"}}}})),
+            "'config.json' has 'own.SparsePhi3' in 'auto_map', Python code, which is not run");
+  EXPECT_EQ(problem_in(config_of("phi3", {{"full_attn_mod", 2}})),
+            "'config.json' has 2 for 'full_attn_mod', which this model does not do");
+  EXPECT_EQ(problem_in(config_of("phi3", {{"interpolate_factor", 3}})),
+            "'config.json' has 3 for 'interpolate_factor', which this model does not do");
+
+  const Json gemma2 =
+      config_of("gemma2", {{"hidden_act", "gelu_pytorch_tanh"}, {"sliding_window_size", 4096}});
+  EXPECT_EQ(read(gemma2).activation, HfActivation::kGeluTanh);
+  EXPECT_EQ(problem_in(config_of("gemma2", {{"hidden_act", "silu"}})),
+            "'config.json' has \"silu\" for 'hidden_act', which differs from 'hidden_activation'");
+}
+
 }  // namespace
 }  // namespace accel::llama_families_test
