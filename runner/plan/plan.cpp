@@ -142,10 +142,21 @@ int64_t optimizer_bytes(const Job& job) {
   return sum.bytes();
 }
 
-/// The job of a rank of this group; null: of one process.
+/// Of one process: without a group.
+struct FakeRanks {
+  int64_t world = 1;
+  std::shared_ptr<Communicator> group;
+};
+
+FakeRanks fake_ranks(int64_t world, Traffic* traffic = nullptr) {
+  if (world == 1) return {};
+  return {world, std::make_shared<FakeGroup>(world, traffic)};
+}
+
+/// The job of one of the ranks.
 std::unique_ptr<Job> build_fake_job(RecipeOptions recipe, const Node& resolved,
                                     const Registry& registry, const DataSchema& data,
-                                    std::shared_ptr<Communicator> group) {
+                                    FakeRanks of) {
   const DatasetParts& eval = recipe.data.split.eval ? recipe.data.train : recipe.data.eval;
   DataShape of_eval = data.shape;
   if (is_packed(of_eval)) of_eval.segments = 0;  // eval data need not be packed
@@ -159,9 +170,9 @@ std::unique_ptr<Job> build_fake_job(RecipeOptions recipe, const Node& resolved,
   recipe.accelerator.distributed_type = DistributedType::kAuto;
   World ranks;
   ranks.is_estimate = true;
-  if (group) {
-    check_sharing(recipe, resolved, group->world());
-    ranks.mesh = build_mesh(recipe.accelerator, std::move(group));
+  if (of.group) {
+    check_sharing(recipe, resolved, of.world);
+    ranks.mesh = build_mesh(recipe.accelerator, std::move(of.group));
     ranks.inputs_are_same = true;
   }
   return build_job(std::move(recipe), resolved, registry, ranks, {texts_of});
@@ -358,8 +369,7 @@ Plan make_plan(const RecipeOptions& recipe, const Node& resolved, const Registry
   const auto meter = std::make_shared<WorkMeter>();
   const FakeTensorMode scope(meter);
   Traffic traffic;
-  const auto group = world > 1 ? std::make_shared<FakeGroup>(world, &traffic) : nullptr;
-  const auto job = build_fake_job(recipe, resolved, registry, data, group);
+  const auto job = build_fake_job(recipe, resolved, registry, data, fake_ranks(world, &traffic));
   Plan plan;
   plan.batches = job->batches;
   plan.mesh = sizes_of_mesh(recipe.accelerator, world);
@@ -407,15 +417,14 @@ Plan make_plan(const RecipeOptions& recipe, const Node& resolved, const Registry
 void visit_fake_model(const RecipeOptions& recipe, const Node& resolved, const Registry& registry,
                       const DataSchema& data, const std::function<void(Model&)>& visit) {
   const FakeTensorMode scope(std::make_shared<WorkMeter>());
-  const auto job = build_fake_job(recipe, resolved, registry, data, nullptr);
+  const auto job = build_fake_job(recipe, resolved, registry, data, {});
   visit(*job->model);
 }
 
 PlannedMemory plan_state(const RecipeOptions& recipe, const Node& resolved,
                          const Registry& registry, const DataSchema& data, int64_t world) {
   const FakeTensorMode scope(std::make_shared<WorkMeter>());
-  const auto group = world > 1 ? std::make_shared<FakeGroup>(world) : nullptr;
-  const auto job = build_fake_job(recipe, resolved, registry, data, group);
+  const auto job = build_fake_job(recipe, resolved, registry, data, fake_ranks(world));
   return state_memory(*job);
 }
 
