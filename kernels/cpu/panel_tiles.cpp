@@ -41,6 +41,8 @@ struct TileCall {
   AddedRows added;
 };
 
+constexpr int64_t kPrefetched = 4;  // rows of a turned a ahead, which are far apart
+
 /// The sums of kRows rows by kVectors vectors of columns.
 template <int kBytes, int kRows, int kVectors, bool kTurned>
 ACCEL_PART_OF_LOOP void tile(const TileCall& of) {
@@ -50,6 +52,7 @@ ACCEL_PART_OF_LOOP void tile(const TileCall& of) {
   const float *a = of.a, *panel = of.panel;
   const int64_t step = of.a_step;
   for (int64_t k = 0; k < of.inner; ++k) {
+    if (kTurned) __builtin_prefetch(a + kPrefetched * step);
     Float b[kVectors];
     unrolled<kVectors>([&](int j) __attribute__((always_inline)) {
       load(panel + j * Sizes::kWidth, b[j]);
