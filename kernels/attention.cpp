@@ -148,6 +148,31 @@ at::Tensor empty_like_atens(const at::Tensor& x) {
   return at::empty({x.size(0), x.size(2), x.size(1), x.size(3)}, x.options()).transpose(1, 2);
 }
 
+/// Whether query, key and value are the parts of one tensor [batch, length, 3, heads, width].
+bool are_packed(const AttentionCall& call) {
+  const at::Tensor &q = call.query, &k = call.key, &v = call.value;
+  const int64_t width = q.size(3), part = q.size(1) * width, row = 3 * part;
+  const auto lies_at = [&](const at::Tensor& x, int64_t offset) {
+    return x.is_alias_of(q) && x.sizes() == q.sizes() && x.strides() == q.strides() &&
+           x.storage_offset() == q.storage_offset() + offset;
+  };
+  return q.strides() == at::IntArrayRef({q.size(2) * row, width, row, 1}) && lies_at(k, part) &&
+         lies_at(v, 2 * part);
+}
+
+/// For the gradients of a call, parts of one tensor where its tensors are.
+AttentionGradients empty_gradients(const AttentionCall& call) {
+  const at::Tensor& q = call.query;
+  if (!are_packed(call)) {
+    return {empty_like_atens(q), empty_like_atens(call.key), empty_like_atens(call.value)};
+  }
+  const at::Tensor all = at::empty({3 * q.numel()}, q.options());
+  const auto part = [&](int64_t i) {
+    return all.as_strided(q.sizes(), q.strides(), i * q.size(1) * q.size(3));
+  };
+  return {part(0), part(1), part(2)};
+}
+
 /// Runs task(i, scratch) for each i below `count` in all threads; `scratch` holds `numbers` values.
 /// A single task gets an empty one beside it: outside of parallel regions BLAS uses all threads,
 /// and its rounding depends on their number.
@@ -264,8 +289,7 @@ std::tuple<at::Tensor, at::Tensor> attend(const AttentionCall& call) {
 AttentionGradients attend_backward(const AttentionCall& call, const Attended& attended) {
   const AttentionOperands in(call);
   const at::Tensor slope = is_heads(attended.slope) ? attended.slope : attended.slope.contiguous();
-  AttentionGradients gradients = {empty_like_atens(call.query), empty_like_atens(call.key),
-                                  empty_like_atens(call.value)};
+  AttentionGradients gradients = empty_gradients(call);
   const HeadBackward backward(in, {slope, attended.out, attended.logs}, gradients);
   for_each_task(in.batch * in.heads, backward.scratch(), [&](int64_t i, float* scratch) {
     backward.head({i / in.heads, i % in.heads}, scratch);

@@ -38,8 +38,9 @@ bool attends(const AttentionCall& call, const Attended& attended);
 
 using AttentionGradients = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
-/// Gradients of query, key and value, [batch, length, heads, width] in memory. Reference: ATen's
-/// backward operator, within 1e-5 of the largest value; otherwise as attend().
+/// Gradients of query, key and value, [batch, length, heads, width] in memory, or side by side in
+/// one tensor if these are the parts of one. Reference: ATen's backward operator, within 1e-5 of
+/// the largest value; otherwise as attend().
 AttentionGradients attend_backward(const AttentionCall& call, const Attended& attended);
 
 }  // namespace accel

@@ -17,6 +17,7 @@
 #include "models/layers/adapted_embedding.h"
 #include "models/layers/adapted_linear.h"
 #include "models/layers/embedding_noise.h"
+#include "models/layers/packed_projection.h"
 #include "models/layers/tensor_parallel.h"
 
 namespace accel {
@@ -37,7 +38,7 @@ class GptAttention final : public torch::nn::Module {
 
   at::Tensor forward(const at::Tensor& inputs, const DecoderPass& pass, LayerCache* seen) {
     const at::Tensor fused = c_attn_->forward(enter(ranks_, inputs));
-    const std::vector<at::Tensor> parts = fused.split(fused.size(2) / 3, 2);
+    const std::vector<at::Tensor> parts = split_projection(fused, 3);
     const at::Tensor y = attend({by_head(parts[0]), by_head(parts[1]), by_head(parts[2])}, pass,
                                 seen, is_training() ? attention_dropout_ : 0.0, ranks_);
     return residual_dropout(ranks_, c_proj_->forward(y), is_training() ? dropout_ : 0);
