@@ -7,7 +7,9 @@
 
 #include <vector>
 
+#include "kernels/choice.h"
 #include "kernels/cuda_library.h"
+#include "kernels/layer_norm.h"
 #include "kernels/product_type.h"
 #include "kernels/rms_norm.h"
 
@@ -22,11 +24,17 @@ bool is_like(const at::Tensor& other, const at::Tensor& x, at::ScalarType type) 
          (other.device() == x.device() && other.is_contiguous() && other.scalar_type() == type);
 }
 
+/// On the CPU LayerNorm in float32: RMSNorm has a kernel of its own.
+bool has_kernel(const at::Tensor& x, const NormRule& rule) {
+  if (cuda_kernels(x.device())) return is_for_cuda_kernels(x);
+  return allocates_as_fused() && x.is_cpu() && x.is_contiguous() && !rule.is_rms &&
+         x.scalar_type() == at::kFloat && product_type(x) == at::kFloat;
+}
+
 bool takes(const at::Tensor& x, const std::optional<at::Tensor>& branch, const NormRule& rule) {
   const at::ScalarType type = x.scalar_type(), product = product_type(x);
-  return cuda_kernels(x.device()) && is_for_cuda_kernels(x) && x.numel() > 0 &&
-         (product == type || product == at::kBFloat16) && is_like(rule.weight, x, type) &&
-         is_like(rule.bias, x, type) && rule.weight.defined() &&
+  return has_kernel(x, rule) && x.numel() > 0 && (product == type || product == at::kBFloat16) &&
+         is_like(rule.weight, x, type) && is_like(rule.bias, x, type) && rule.weight.defined() &&
          rule.weight.numel() == x.size(-1) &&
          (!branch || (is_like(*branch, x, product) && branch->sizes() == x.sizes()));
 }
@@ -61,6 +69,40 @@ CudaNorm arguments(const at::Tensor& x, const NormRule& rule, at::ScalarType pro
   return in;
 }
 
+void norm_on_gpu(const at::Tensor& x, const at::Tensor& branch, const NormRule& rule,
+                 const NormResults& to) {
+  CudaNorm in = arguments(x, rule, to.y.scalar_type(), to.statistics);
+  if (branch.defined()) {
+    in.branch = branch.const_data_ptr();
+    in.sum = to.sum.mutable_data_ptr();
+  }
+  in.y = to.y.mutable_data_ptr();
+  run_cuda_kernel(x.device(), cuda_kernels(x.device())->norm, in);
+}
+
+/// As forward() has its tensors.
+struct Gradients {
+  at::Tensor x, weight, branch, bias;
+};
+
+/// Fills in the gradients that are defined: they are uninitialized.
+void gradients_on_gpu(const NormResults& saved, const NormRule& rule, const NormSlopes& slopes,
+                      const Gradients& to) {
+  const at::Tensor& sum = saved.sum;
+  CudaNorm in = arguments(sum, rule, slopes.dy.scalar_type(), saved.statistics);
+  in.dy = slopes.dy.const_data_ptr();
+  in.dsum = data_of(slopes.dsum);
+  in.dx = to.x.mutable_data_ptr();
+  in.dbranch = written(to.branch);
+  in.weight_grad = written(to.weight);
+  in.bias_grad = written(to.bias);
+  const CudaTable* table = cuda_kernels(sum.device());
+  const at::Tensor workspace =
+      at::empty({table->norm_workspace(&in)}, sum.options().dtype(at::kFloat));
+  if (workspace.numel() > 0) in.workspace = workspace.mutable_data_ptr<float>();
+  run_cuda_kernel(sum.device(), table->norm_backward, in);
+}
+
 /// Of the tensors x, weight and, where there are, branch and bias.
 class Fused final : public torch::autograd::Function<Fused> {
  public:
@@ -73,13 +115,9 @@ class Fused final : public torch::autograd::Function<Fused> {
         at::empty({2, x.numel() / x.size(-1)}, x.options().dtype(at::kFloat));
     const at::Tensor sum = has_branch ? at::empty_like(x) : x;
     const at::Tensor normed = at::empty_like(x, x.options().dtype(product));
-    CudaNorm in = arguments(x, rule, product, statistics);
-    if (has_branch) {
-      in.branch = tensors[2].const_data_ptr();
-      in.sum = sum.mutable_data_ptr();
-    }
-    in.y = normed.mutable_data_ptr();
-    run_cuda_kernel(x.device(), cuda_kernels(x.device())->norm, in);
+    const at::Tensor branch = has_branch ? tensors[2] : at::Tensor();
+    const auto& norm = cuda_kernels(x.device()) ? norm_on_gpu : layer_norm;
+    norm(x, branch, rule, {sum, normed, statistics});
     context->set_materialize_grads(false);
     context->save_for_backward({sum, rule.weight, rule.bias, statistics});
     context->saved_data["is_rms"] = rule.is_rms;
@@ -103,33 +141,27 @@ class Fused final : public torch::autograd::Function<Fused> {
                            context->saved_data["eps"].toDouble()};
     const at::Tensor dy = slopes[1].contiguous();
     const at::Tensor dsum = slopes[0].defined() ? slopes[0].contiguous() : at::Tensor();
-    const at::Tensor dx = at::empty_like(sum);
-    const at::Tensor dbranch =
-        has_branch ? at::empty_like(sum, sum.options().dtype(product)) : at::Tensor();
-    const at::Tensor dweight = gradient_of(rule.weight, context->needs_input_grad(1));
-    const bool has_bias = rule.bias.defined() && context->needs_input_grad(has_branch ? 3 : 2);
-    const at::Tensor dbias = gradient_of(rule.bias, has_bias);
-    CudaNorm in = arguments(sum, rule, product, statistics);
-    in.dy = dy.const_data_ptr();
-    in.dsum = data_of(dsum);
-    in.dx = dx.mutable_data_ptr();
-    in.dbranch = written(dbranch);
-    in.weight_grad = written(dweight);
-    in.bias_grad = written(dbias);
-    const CudaTable* table = cuda_kernels(sum.device());
-    const at::Tensor workspace =
-        at::empty({table->norm_workspace(&in)}, sum.options().dtype(at::kFloat));
-    if (workspace.numel() > 0) in.workspace = workspace.mutable_data_ptr<float>();
-    run_cuda_kernel(sum.device(), table->norm_backward, in);
-    return gradients(context, {dx, dweight, dbranch, dbias});
+    const NormResults results = {sum, sum, statistics};
+    if (!cuda_kernels(sum.device())) {
+      const NormGradients of = layer_norm_backward(results, rule, {dy, dsum});
+      return gradients(context, {of.sum, of.weight, of.sum, of.bias});
+    }
+    Gradients to;
+    to.x = at::empty_like(sum);
+    if (has_branch) to.branch = at::empty_like(sum, sum.options().dtype(product));
+    to.weight = gradient_of(rule.weight, context->needs_input_grad(1));
+    to.bias = gradient_of(rule.bias,
+                          rule.bias.defined() && context->needs_input_grad(has_branch ? 3 : 2));
+    gradients_on_gpu(results, rule, {dy, dsum}, to);
+    return gradients(context, to);
   }
 
  private:
   /// As forward() has its arguments: without those of tensors that it did not get.
-  static variable_list gradients(AutogradContext* context, const variable_list& all) {
-    variable_list given = {all[0], all[1]};
-    if (context->saved_data["has_branch"].toBool()) given.push_back(all[2]);
-    if (context->get_saved_variables()[2].defined()) given.push_back(all[3]);
+  static variable_list gradients(AutogradContext* context, const Gradients& all) {
+    variable_list given = {all.x, all.weight};
+    if (context->saved_data["has_branch"].toBool()) given.push_back(all.branch);
+    if (context->get_saved_variables()[2].defined()) given.push_back(all.bias);
     given.emplace_back();
     return given;
   }

@@ -21,11 +21,11 @@ struct ResidualNorm {
 };
 
 /// x + branch and its norm, [..., width], differentiable. Reference: x.add(branch), then
-/// at::layer_norm() or rms_norm(). On a GPU the fused kernels do it in one pass, write the norm
-/// in the type of the matrix products that follow under autocast (which then cast nothing, with the
-/// same numbers), and the backward pass adds the gradients of the sum's other uses. They support
-/// float32 and bfloat16 with a weight of the same type, and a branch of the products' type;
-/// deterministic.
+/// at::layer_norm() or rms_norm(). The fused kernels do it in one pass, and their backward pass
+/// adds the gradients of the sum's other uses; deterministic. On a GPU they write the norm in the
+/// type of the matrix products that follow under autocast (which then cast nothing, with the same
+/// numbers), and support float32 and bfloat16 with a weight of the same type, and a branch of the
+/// products' type. On the CPU they are of LayerNorm in float32.
 ResidualNorm residual_norm(const at::Tensor& x, const std::optional<at::Tensor>& branch,
                            const NormRule& rule);
 
