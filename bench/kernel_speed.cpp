@@ -27,6 +27,7 @@
 #include "kernels/feed_forward.h"
 #include "kernels/few_rows.h"
 #include "kernels/gelu.h"
+#include "kernels/linear.h"
 #include "kernels/max_pool.h"
 #include "kernels/norm.h"
 #include "kernels/quantized_weight.h"
@@ -85,10 +86,9 @@ Forward attention(at::IntArrayRef sizes, bool is_causal, at::ScalarType type = a
 }
 
 /// A linear layer with a bias.
-Forward linear(int64_t rows, int64_t inputs, int64_t outputs) {
-  return [x = leaf({rows, inputs}), weight = leaf({outputs, inputs}), bias = leaf({outputs})] {
-    return at::linear(x, weight, bias);
-  };
+Forward linear_layer(int64_t rows, int64_t inputs, int64_t outputs) {
+  const LinearParameters layer = {leaf({outputs, inputs}), leaf({outputs})};
+  return [x = leaf({rows, inputs}), layer] { return linear(x, layer); };
 }
 
 /// The layers one by one with the reference kernels.
@@ -162,16 +162,16 @@ const std::vector<KernelCase> kCases = {
        return attention({1, 256, 12, 64}, true, at::kBFloat16);
      }},
     {"cross_entropy/256x50257", [] { return token_loss(256); }},
-    {"linear/4096x128x384", [] { return linear(4096, 128, 384); }},
-    {"linear/4096x128x512", [] { return linear(4096, 128, 512); }},
-    {"linear/4096x512x128", [] { return linear(4096, 512, 128); }},
-    {"linear/4096x128x128", [] { return linear(4096, 128, 128); }},
-    {"linear/4096x128x65", [] { return linear(4096, 128, 65); }},
-    {"linear/1024x256x256", [] { return linear(1024, 256, 256); }},
-    {"linear/1024x256x1024", [] { return linear(1024, 256, 1024); }},
-    {"linear/4096x384x384", [] { return linear(4096, 384, 384); }},
-    {"linear/1024x64x256", [] { return linear(1024, 64, 256); }},
-    {"linear/256x128x512", [] { return linear(256, 128, 512); }},
+    {"linear/4096x128x384", [] { return linear_layer(4096, 128, 384); }},
+    {"linear/4096x128x512", [] { return linear_layer(4096, 128, 512); }},
+    {"linear/4096x512x128", [] { return linear_layer(4096, 512, 128); }},
+    {"linear/4096x128x128", [] { return linear_layer(4096, 128, 128); }},
+    {"linear/4096x128x65", [] { return linear_layer(4096, 128, 65); }},
+    {"linear/1024x256x256", [] { return linear_layer(1024, 256, 256); }},
+    {"linear/1024x256x1024", [] { return linear_layer(1024, 256, 1024); }},
+    {"linear/4096x384x384", [] { return linear_layer(4096, 384, 384); }},
+    {"linear/1024x64x256", [] { return linear_layer(1024, 64, 256); }},
+    {"linear/256x128x512", [] { return linear_layer(256, 128, 512); }},
     {"linear_gelu/1024x768x3072",
      [] {
        return [x = leaf({1024, 768}), weight = leaf({3072, 768}), bias = leaf({3072})] {

@@ -5,16 +5,19 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/mm.h>
+#include <ATen/ops/sum.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
-#include <bit>
 #include <vector>
 
 #include "kernels/choice.h"
 #include "kernels/cpu/aligned_numbers.h"
+#include "kernels/cpu/loops.h"
 #include "kernels/cpu/panel_product.h"
 #include "kernels/cpu/parallel.h"
+#include "kernels/cpu/row_blocks.h"
+#include "kernels/memory/gradient_memory.h"
 #include "kernels/memory/stored_outputs.h"
 #include "kernels/narrow_product.h"
 #include "kernels/transpose.h"
@@ -22,37 +25,18 @@
 namespace accel {
 namespace {
 
-constexpr int64_t kRowsOfBlock = 96;  // of inner activations
-constexpr int64_t kSlice = 128;       // columns of them, in the backward pass
-constexpr int64_t kBlocksOfPart = 5;  // at least, whose gradients of parameters are summed apart
-constexpr int64_t kMostParts = 16;    // of those, each with a copy of the gradients
-
-/// Consecutive rows, or columns of the inner activations.
-struct Range {
-  int64_t first, count;
-};
+constexpr int64_t kRowsOfBlock = RowBlocks::kRowsOfBlock;  // of inner activations
+constexpr int64_t kSlice = 128;                            // columns of them, in the backward pass
 
 struct Sizes {
   int64_t rows, width, inner;
 
-  Range block(int64_t first) const { return {first, std::min(kRowsOfBlock, rows - first)}; }
+  RowBlocks blocks() const { return RowBlocks(rows); }
   int64_t slices() const { return (inner + kSlice - 1) / kSlice; }
   Range slice(int64_t i) const { return {i * kSlice, std::min(kSlice, inner - i * kSlice)}; }
   /// Where GELU's inputs of a block's slice [rows, slice] begin, which are contiguous.
   int64_t inputs_of_gelu(Range block, Range slice) const {
     return block.first * inner + slice.first * block.count;
-  }
-
-  int64_t blocks() const { return (rows + kRowsOfBlock - 1) / kRowsOfBlock; }
-  /// A power of two, of which threads take equal shares.
-  int64_t parts() const {
-    const auto most = static_cast<uint64_t>(std::max<int64_t>(blocks() / kBlocksOfPart, 1));
-    return std::min(static_cast<int64_t>(std::bit_floor(most)), kMostParts);
-  }
-  /// Parts differ by at most one block.
-  Range part(int64_t i) const {
-    const int64_t first = blocks() * i / parts() * kRowsOfBlock;
-    return {first, std::min(blocks() * (i + 1) / parts() * kRowsOfBlock, rows) - first};
   }
 };
 
@@ -112,7 +96,7 @@ class ForwardPass {
     for_each_part(of_.rows, kRowsOfBlock, [&](int64_t begin, int64_t end) {
       const AlignedNumbers inner(kRowsOfBlock * of_.inner), inputs(kRowsOfBlock * kSlice);
       for (int64_t first = begin; first < end; first += kRowsOfBlock) {
-        const Range rows = of_.block(first);
+        const Range rows = of_.blocks().block(first);
         for (int64_t i = 0; i < of_.slices(); ++i) {
           const Range slice = of_.slice(i);
           float* const z = kept != nullptr ? kept + of_.inputs_of_gelu(rows, slice) : inputs.get();
@@ -137,7 +121,7 @@ class ForwardPass {
 /// Sums of gradients over the rows of a part; those of weights are [inner, width], or null for a
 /// frozen weight.
 struct PartSums {
-  float *in, *turned_out, *in_bias;
+  float *in, *turned_out, *in_bias, *out_bias;
 };
 
 /// `z`: the inputs of GELU.
@@ -157,14 +141,15 @@ class BackwardPass {
   /// dx [rows, width] and the sums of each part.
   template <typename SumsOf>
   void run(float* dx, const SumsOf& sums_of) const {
-    for_each_part(of_.parts(), 1, [&](int64_t begin, int64_t end) {
+    for_each_part(of_.blocks().parts(), 1, [&](int64_t begin, int64_t end) {
       const BlockMemory memory(of_);
       for (int64_t part = begin; part < end; ++part) {
         const PartSums sums = sums_of(part);
         std::fill_n(sums.in_bias, of_.inner, 0.0F);
-        const Range rows = of_.part(part);
+        std::fill_n(sums.out_bias, of_.width, 0.0F);
+        const Range rows = of_.blocks().part(part);
         for (int64_t row = rows.first; row < rows.first + rows.count; row += kRowsOfBlock) {
-          run_block(of_.block(row), row > rows.first, memory, dx, sums);
+          run_block(of_.blocks().block(row), row > rows.first, memory, dx, sums);
         }
       }
     });
@@ -189,6 +174,7 @@ class BackwardPass {
     const int64_t width = of_.width, at = rows.first * width;
     pack_panels({saved_.x + at, width}, {0, width, rows.count}, memory.x.get());
     pack_panels({saved_.dy + at, width}, {0, width, rows.count}, memory.dy.get());
+    add_rows_cpu({saved_.dy + at, rows.count, width, width}, sums.out_bias);
     for (int64_t i = 0; i < of_.slices(); ++i) {
       const Range slice = of_.slice(i);
       const int64_t count = slice.count, weights = slice.first * width;
@@ -225,7 +211,7 @@ struct Trained {
 
 /// Those of frozen weights are undefined.
 struct Gradients {
-  at::Tensor x, in, in_bias, out;
+  at::Tensor x, in, in_bias, out, out_bias;
 };
 
 /// The tensors of a backward pass.
@@ -238,7 +224,9 @@ Gradients gradients_of(const FeedForward& layers, Trained trained, const Passed&
   const int64_t weights = sizes.inner * sizes.width;
   Gradients to;
   to.x = at::empty_like(of.x);
-  const at::Tensor sums = at::empty({sizes.parts(), 2 * weights + sizes.inner}, of.x.options());
+  const int64_t biases = 2 * weights, out_bias = biases + sizes.inner;  // columns of sums
+  const at::Tensor sums =
+      at::empty({sizes.blocks().parts(), out_bias + sizes.width}, of.x.options());
   auto* const first = sums.mutable_data_ptr<float>();
   BackwardPass(
       sizes, layers,
@@ -246,13 +234,18 @@ Gradients gradients_of(const FeedForward& layers, Trained trained, const Passed&
       .run(to.x.mutable_data_ptr<float>(), [&](int64_t part) {
         float* const at = first + part * sums.stride(0);
         return PartSums{trained.in ? at : nullptr, trained.out ? at + weights : nullptr,
-                        at + 2 * weights};
+                        at + biases, at + out_bias};
       });
-  to.in_bias = sums.narrow(1, 2 * weights, sizes.inner).sum(0);
-  if (trained.in) to.in = sums.narrow(1, 0, weights).sum(0).view_as(layers.in.weight);
+  to.in_bias = sums.narrow(1, biases, sizes.inner).sum(0);
+  to.out_bias = sums.narrow(1, out_bias, sizes.width).sum(0);
+  if (trained.in) {
+    to.in = gradient_memory(layers.in.weight);
+    at::Tensor flat = to.in.view(-1);
+    at::sum_out(flat, sums.narrow(1, 0, weights), 0);
+  }
   if (!trained.out) return to;
   const at::Tensor turned = sums.narrow(1, weights, weights).sum(0);
-  to.out = at::empty_like(layers.out.weight);
+  to.out = gradient_memory(layers.out.weight);
   copy_transposed({turned.const_data_ptr<float>(), sizes.inner, sizes.width, sizes.width},
                   to.out.mutable_data_ptr<float>(), sizes.inner);
   return to;
@@ -262,12 +255,14 @@ Gradients gradients_of(const FeedForward& layers, Trained trained, const Passed&
 Gradients fake_gradients(const FeedForward& layers, Trained trained, const Passed& of) {
   const Sizes sizes = sizes_of(of.x, layers);
   const at::Tensor sums =
-      at::empty({sizes.parts(), 2 * sizes.inner * sizes.width + sizes.inner}, of.x.options());
+      at::empty({sizes.blocks().parts(), 2 * sizes.inner * sizes.width + sizes.inner + sizes.width},
+                of.x.options());
   const at::Tensor x = of.x.view({sizes.rows, sizes.width}), dy = of.dy.view_as(x);
   const at::Tensor work_of_dgelu = at::mm(of.z.t(), dy);
   Gradients to;
   to.x = at::mm(of.z, layers.in.weight).view_as(of.x);
   to.in_bias = of.z.sum(0);
+  to.out_bias = dy.sum(0);
   if (trained.in) to.in = at::mm(of.z.t(), x);
   if (trained.out) to.out = at::mm(dy.t(), of.z);
   return to;
@@ -297,7 +292,7 @@ class FeedForwardFunction : public torch::autograd::Function<FeedForwardFunction
     const Passed passed = {saved[0], saved[1], dy};
     const Gradients of = fakes_fused() ? fake_gradients(layers, trained, passed)
                                        : gradients_of(layers, trained, passed);
-    return {of.x, of.in, of.in_bias, of.out, dy.view({-1, dy.size(-1)}).sum(0), {}};
+    return {of.x, of.in, of.in_bias, of.out, of.out_bias, {}};
   }
 
  private:

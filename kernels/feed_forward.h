@@ -4,13 +4,9 @@
 #include "core/api/batch.h"
 #include "kernels/cpu/gelu.h"
 #include "kernels/cpu/measured_cpu.h"
+#include "kernels/linear.h"
 
 namespace accel {
-
-/// Of a linear layer: weight [outputs, inputs], bias [outputs]; undefined without one.
-struct LinearParameters {
-  at::Tensor weight, bias;
-};
 
 /// Two linear layers, the first to the inner activations, with GELU between them.
 struct FeedForward {

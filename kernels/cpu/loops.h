@@ -74,6 +74,9 @@ void scale_rows_cpu(const VectorRows<float>& rows, const float* numbers);
 /// Dot products of corresponding rows.
 void dot_rows_cpu(const VectorRows<const float>& a, const VectorRows<const float>& b, float* sums);
 
+/// Adds x[0, i] + x[1, i] + ... to sums[i].
+void add_rows_cpu(const VectorRows<const float>& rows, float* sums);
+
 /// log(sum of e^x[i]) of at least one number. NaN if an x is NaN or the maximum is not finite.
 void log_sum_exp_cpu(const float* x, int64_t count, float* sum);
 

@@ -17,6 +17,7 @@
 #include "core/base/text.h"
 #include "core/recipe/name_pattern.h"
 #include "kernels/choice.h"
+#include "kernels/linear.h"
 #include "kernels/without_autocast.h"
 #include "models/hf/hf_weights.h"
 #include "models/layers/adapted_embedding.h"
@@ -97,7 +98,7 @@ at::Tensor AdaptedLinearImpl::forward(const at::Tensor& x) {
 at::Tensor AdaptedLinearImpl::base_product(const at::Tensor& x) {
   if (frozen_) return frozen_->product(x, bias);
   // LinearImpl::forward() would add the bias by a separate operator.
-  if (!fp8_ && !ranks_) return at::linear(x, weight, bias);
+  if (!fp8_ && !ranks_) return linear(x, {weight, bias});
   const at::Tensor y = weight_product(x);
   return bias.defined() && !ranks_ ? y.add(bias.to(y.scalar_type())) : y;
 }
@@ -106,7 +107,7 @@ at::Tensor AdaptedLinearImpl::base_product(const at::Tensor& x) {
 at::Tensor AdaptedLinearImpl::weight_product(const at::Tensor& x) {
   if (frozen_) return frozen_->product(x, {});
   const bool in_fp8 = fp8_ && (is_training() || fp8_->in_evaluation);
-  return in_fp8 ? fp8_linear(x, weight, fp8_) : at::linear(x, weight);
+  return in_fp8 ? fp8_linear(x, weight, fp8_) : linear(x, {weight, {}});
 }
 
 at::Tensor AdaptedLinearImpl::compute(const at::Tensor& x) {

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/choice.h"
+#include "kernels/cpu_operators.h"
 #include "kernels/few_rows.h"
 
 namespace accel::token_attention_test {
