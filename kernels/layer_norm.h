@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/api/batch.h"
-#include "kernels/residual_norm.h"
+#include "kernels/norm_rule.h"
 
 namespace accel {
 

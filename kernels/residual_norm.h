@@ -4,16 +4,9 @@
 #include <optional>
 
 #include "core/api/batch.h"
+#include "kernels/norm_rule.h"
 
 namespace accel {
-
-/// LayerNorm, or RMSNorm without a mean and a bias, over the last dimension.
-struct NormRule {
-  bool is_rms = false;
-  at::Tensor weight;     ///< [width]
-  at::Tensor bias = {};  ///< [width], or undefined
-  double eps = 1e-5;
-};
 
 struct ResidualNorm {
   at::Tensor sum;     ///< to be used in place of x from here on
