@@ -42,10 +42,12 @@ class Bert final : public BertModel {
     write_bert_head(kBertKind, "Bert", shapes, config);
   }
   static HfNames names(const BertOptions&) {
-    return {"bert.",
-            {},
-            {"*.position_ids", "cls.*", "classifier.*", "qa_outputs.*", "bert.pooler.*"},
-            {"cls.*", "classifier.*", "qa_outputs.*", "bert.pooler.*"}};
+    HfNames names = {"bert.",
+                     {},
+                     {"*.position_ids", "cls.*", "classifier.*", "qa_outputs.*", "bert.pooler.*"},
+                     {"cls.*", "classifier.*", "qa_outputs.*", "bert.pooler.*"}};
+    names.tied_head = {"cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"};
+    return names;
   }
 
   Bert(const BertOptions& options, const ModelContext& context)

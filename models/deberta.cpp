@@ -217,11 +217,13 @@ void Deberta::to_config(const BertOptions& options, const WeightShapes& shapes,
 }
 
 HfNames Deberta::names(const BertOptions&) {
-  return {"deberta.",
-          {},
-          {"*.position_ids", "*.position_embeddings.weight", "cls.*", "lm_predictions.*",
-           "mask_predictions.*", "pooler.*", "classifier.*", "qa_outputs.*"},
-          {"cls.*", "lm_predictions.*", "pooler.*", "classifier.*", "qa_outputs.*"}};
+  HfNames names = {"deberta.",
+                   {},
+                   {"*.position_ids", "*.position_embeddings.weight", "cls.*", "lm_predictions.*",
+                    "mask_predictions.*", "pooler.*", "classifier.*", "qa_outputs.*"},
+                   {"cls.*", "lm_predictions.*", "pooler.*", "classifier.*", "qa_outputs.*"}};
+  names.tied_head = {"cls.predictions.decoder.weight", "deberta.embeddings.word_embeddings.weight"};
+  return names;
 }
 
 const RegisterPretrained<Deberta> deberta;

@@ -52,12 +52,15 @@ class DistilBert final : public BertModel {
   static void to_config(const BertOptions& options, const WeightShapes& shapes,
                         nlohmann::json& config);
   static HfNames names(const BertOptions&) {
-    return {"distilbert.",
-            {},
-            {"*.position_ids", "vocab_*", "pre_classifier.*", "classifier.*", "qa_outputs.*"},
-            {"vocab_*", "pre_classifier.*", "classifier.*", "qa_outputs.*"},
-            nullptr,
-            {.later = {{"vocab_projector", "vocab_layer_norm"}}}};
+    HfNames names = {
+        "distilbert.",
+        {},
+        {"*.position_ids", "vocab_*", "pre_classifier.*", "classifier.*", "qa_outputs.*"},
+        {"vocab_*", "pre_classifier.*", "classifier.*", "qa_outputs.*"},
+        nullptr,
+        {.later = {{"vocab_projector", "vocab_layer_norm"}}}};
+    names.tied_head = {"vocab_projector.weight", "distilbert.embeddings.word_embeddings.weight"};
+    return names;
   }
 
   DistilBert(const BertOptions& options, const ModelContext& context)

@@ -67,15 +67,17 @@ void Electra::to_config(const BertOptions& options, const WeightShapes& shapes,
 }
 
 HfNames Electra::names(const BertOptions&) {
-  return {"electra.",
-          {},
-          {"*.position_ids", "*.token_type_ids", "generator_*", "discriminator_predictions.*",
-           "classifier.*", "qa_outputs.*"},
-          {"generator_*", "classifier.*", "qa_outputs.*"},
-          nullptr,
-          {.later = {{"generator_lm_head", "generator_predictions"},
-                     {"generator_predictions.dense", "generator_predictions.LayerNorm"},
-                     {"generator_lm_head", "generator_predictions"}}}};
+  HfNames names = {"electra.",
+                   {},
+                   {"*.position_ids", "*.token_type_ids", "generator_*",
+                    "discriminator_predictions.*", "classifier.*", "qa_outputs.*"},
+                   {"generator_*", "classifier.*", "qa_outputs.*"},
+                   nullptr,
+                   {.later = {{"generator_lm_head", "generator_predictions"},
+                              {"generator_predictions.dense", "generator_predictions.LayerNorm"},
+                              {"generator_lm_head", "generator_predictions"}}}};
+  names.tied_head = {"generator_lm_head.weight", "electra.embeddings.word_embeddings.weight"};
+  return names;
 }
 
 const RegisterPretrained<Electra> electra;

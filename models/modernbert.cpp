@@ -265,10 +265,12 @@ class ModernBert final : public BatchModel,
     options.to_config(shapes, config);
   }
   static HfNames names(const ModernBertOptions&) {
-    return {"model.",
-            {},
-            {"decoder.*", "head.*", "classifier.*"},
-            {"decoder.*", "head.*", "classifier.*"}};
+    HfNames names = {"model.",
+                     {},
+                     {"decoder.*", "head.*", "classifier.*"},
+                     {"decoder.*", "head.*", "classifier.*"}};
+    names.tied_head = {"decoder.weight", "model.embeddings.tok_embeddings.weight"};
+    return names;
   }
 
   ModernBert(const ModernBertOptions& options, const ModelContext& context);

@@ -81,6 +81,7 @@ HfNames Roberta::names(const BertOptions& options) {
       {"lm_head.*", "classifier.*", "qa_outputs.*"},
       nullptr,
       {.later = {{"position_embeddings", "LayerNorm"}}}};
+  names.tied_head = {"lm_head.decoder.weight", "roberta.embeddings.word_embeddings.weight"};
   const RobertaName* name = name_in_folder(options.weights.text);
   if (name && name->encoder_last) {
     names.module.later.emplace_back("roberta", "lm_head");

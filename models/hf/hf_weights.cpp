@@ -28,6 +28,7 @@
 #include "kernels/memory/skip_init.h"
 #include "kernels/transpose.h"
 #include "models/hf/map_hf_weights.h"
+#include "models/hf/own_head.h"
 #include "models/layers/module_state.h"
 #include "models/quantized/frozen_weight.h"
 
@@ -130,6 +131,10 @@ struct WeightProblems {
                            name_of(found.type()), to_string(wanted.shape), name_of(wanted.type));
   }
 
+  void untied(const std::string& weight, const std::string& table) {
+    misfits += accel::text("; '{}' differs from '{}', to which the model ties it", weight, table);
+  }
+
   void check(const std::string& folder, const std::string& model) const {
     std::string text;
     if (!missing.empty()) text += accel::text("; missing are {}", listed(missing));
@@ -227,6 +232,20 @@ std::map<std::string, size_t> places_of(const std::vector<WantedWeight>& wanted,
   return places;
 }
 
+/// Whether the model has the head of `names.tied_head`, which the folder has, with another weight
+/// than its embedding. `beheaded`: patterns of heads that the folder lacks.
+bool has_untied_head(const std::vector<std::string>& known, const std::set<std::string>& beheaded,
+                     const HfWeights& weights, const HfNames& names) {
+  const auto& [weight, table] = names.tied_head;
+  const bool has_head = std::ranges::any_of(names.heads, [&](const std::string& head) {
+    return !weight.empty() && matches_hf_pattern(weight, head) && !beheaded.contains(head) &&
+           std::ranges::any_of(
+               known, [&](const std::string& name) { return matches_hf_pattern(name, head); });
+  });
+  return has_head &&
+         has_own_head(weights.tensors(), {weight}, {table, table.substr(names.base.size())});
+}
+
 }  // namespace
 
 WeightPlan plan_weights(const std::vector<WantedWeight>& wanted, const HfWeights& weights,
@@ -263,6 +282,9 @@ WeightPlan plan_weights(const std::vector<WantedWeight>& wanted, const HfWeights
   for (const std::string& head : names.heads) {
     const auto fits = [&](size_t i) { return matches_hf_pattern(known[i], head); };
     if (std::none_of(had.begin(), had.end(), fits)) beheaded.insert(head);
+  }
+  if (has_untied_head(known, beheaded, weights, names)) {
+    problems.untied(names.tied_head.weight, names.tied_head.table);
   }
   for (size_t i = 0; i < wanted.size(); ++i) {
     if (had.contains(i)) continue;

@@ -63,6 +63,12 @@ struct HfModule {
   bool from_folders_only = false;
 };
 
+/// The weight of a head that the model ties to an embedding, in the folder's names. Folders may
+/// have both, with the same values.
+struct HfTiedHead {
+  std::string weight, table;  ///< none: ""
+};
+
 /// Names and layouts of a model's weights in folders, by default the model's own. A pattern is a
 /// name, or a name with "*" at one end: "*.attn.bias", "cls.*".
 struct HfNames {
@@ -84,6 +90,7 @@ struct HfNames {
   /// The last part of names of linear layers that are not quantized: transformers'
   /// _keep_in_fp32_modules; none: "".
   std::string unquantized = {};
+  HfTiedHead tied_head = {};
 
   std::string stored_name(const std::string& name) const { return stored ? stored(name) : name; }
   std::string model_name(const std::string& name) const { return loaded ? loaded(name) : name; }

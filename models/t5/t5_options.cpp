@@ -45,7 +45,7 @@ std::string loaded_t5_name(const std::string& name) {
 bool has_t5_head(HfConfig& config) {
   try {
     const HfWeights weights(config.path().substr(0, config.path().rfind('/')));
-    return has_own_head(weights, {std::string(kOwnHead)}, {std::string(kSharedTable)});
+    return has_own_head(weights.tensors(), {std::string(kOwnHead)}, {std::string(kSharedTable)});
   } catch (const DataError& error) {
     config.refuse(error.what());
     return false;

@@ -40,7 +40,7 @@ TEST(TiedHeadTest, AHeadWithOtherValuesThanTheEmbeddingIsItsOwn) {
   for (const auto& [weights, is_own] : cases) {
     const TempFolder folder;
     write_weights(folder, weights);
-    EXPECT_EQ(has_own_head(HfWeights(folder.path()), {"other", "head"}, {"base.table", "table"}),
+    EXPECT_EQ(has_own_head(HfWeights(folder.path()).tensors(), {"other", "head"}, {"base.table", "table"}),
               is_own)
         << weights.front().name;
   }
@@ -95,6 +95,42 @@ TEST(TiedHeadTest, AModelIsUntiedWhereItsFolderIs) {
     ASSERT_TRUE(tied);
     EXPECT_EQ(tied->node.scalar()->text, is_own ? "false" : "true");
   }
+}
+
+/// A model with a head whose weight is always that of its embedding.
+HfNames always_tied() {
+  HfNames names{"base.", {}, {"head.*"}, {"head.*"}};
+  names.tied_head = {"head.decoder", "base.table"};
+  return names;
+}
+
+/// Loads into the table and, with a head, its bias.
+void load(const std::vector<NamedArray>& stored, bool has_head) {
+  const TempFolder folder;
+  write_weights(folder, stored);
+  std::vector<WantedWeight> wanted = {{"base.table", DType::kF32, {3, 2}}};
+  if (has_head) wanted.push_back({"head.bias", DType::kF32, {3}});
+  plan_weights(wanted, HfWeights(folder.path()), always_tied(), "bert");
+}
+
+TEST(TiedHeadTest, AnotherHeadThanTheOneThatAModelTiesIsAnError) {
+  const NamedArray bias = matrix("head.bias", 0, {3});
+  for (const char* table : {"base.table", "table"}) {
+    EXPECT_NO_THROW(load({matrix(table, 1), matrix("head.decoder", 1), bias}, true)) << table;
+    try {
+      load({matrix(table, 1), matrix("head.decoder", 2), bias}, true);
+      FAIL() << table;
+    } catch (const DataError& error) {
+      EXPECT_TRUE(std::string(error.what())
+                      .ends_with("do not fit the model 'bert': 'head.decoder' differs from "
+                                 "'base.table', to which the model ties it"))
+          << error.what();
+    }
+  }
+  const std::vector<NamedArray> other = {matrix("base.table", 1), matrix("head.decoder", 2), bias};
+  EXPECT_NO_THROW(load(other, false)) << "a model without the head";
+  EXPECT_NO_THROW(load({other[0], other[1]}, true)) << "a folder without the rest of the head";
+  EXPECT_NO_THROW(load({other[0], bias}, true)) << "a folder without the tied weight";
 }
 
 }  // namespace
