@@ -124,7 +124,7 @@ def check_verbs(scratch, report, folder):
     report.check("its config has transformers' keys", config["d_kv"] == 12 and config["num_decoder_layers"] == 2, str(config))
     generation = json.loads((scratch.path / "folder/generation_config.json").read_text())
     report.check("and its generation config the tokens without which transformers does not begin", generation == {
-        "_from_model_config": True, "decoder_start_token_id": 0, "pad_token_id": 0}, str(generation))
+        "_from_model_config": True, "decoder_start_token_id": 0, "eos_token_id": 1, "pad_token_id": 0}, str(generation))
     texts = output_of(scratch, "generate", "folder", *beams)
     report.check("`generate` of the folder writes the same", texts.splitlines() == found[:2], texts)
 

@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
+#include <utility>
 
 #include "infer/generation_config.h"
 #include "models/encoder_head.h"
 #include "models/lora/lora_folder.h"
+#include "text/tokenizer.h"
 
 namespace accel {
 namespace {
@@ -38,6 +41,21 @@ json base_config(const ExportSource& source) {
   }
   const HfConfig config(source.base);
   return source.family->reads(config.model_type()) ? config.values() : json::object();
+}
+
+/// Start and end tokens of the data's tokenizer, for a model that was trained from scratch:
+/// transformers' generate() ends texts by the config alone.
+void name_special_tokens(const ExportSource& source, json& config) {
+  std::error_code error;
+  if (!source.base.empty() || source.tokenizers.size() != 1) return;
+  const std::string& path = *source.tokenizers.begin();
+  if (!fs::exists(path, error)) return;  // told where it is copied
+  const SpecialTokens special = load_tokenizer(path)->special();
+  const std::pair<const char*, std::optional<int32_t>> tokens[] = {{"bos_token_id", special.bos},
+                                                                   {"eos_token_id", special.eos}};
+  for (const auto& [key, id] : tokens) {
+    if (id && *id < config.value("vocab_size", 0) && config[key].is_null()) config[key] = *id;
+  }
 }
 
 /// Whether both name one activation function.
@@ -114,6 +132,7 @@ json exported_config(const ExportSource& source, const Node& options, const Weig
     }
   }
   source.family->write_config(options, shapes, config);
+  if (source.family->generates) name_special_tokens(source, config);
   keep_spelling(base, config);
   name_labels(source.labels, config);
   const std::string architecture =
