@@ -31,6 +31,7 @@
 #include "kernels/max_pool.h"
 #include "kernels/norm.h"
 #include "kernels/quantized_weight.h"
+#include "kernels/residual_norm.h"
 
 namespace accel {
 namespace {
@@ -100,6 +101,15 @@ Forward feed_forward_layers(int64_t rows, int64_t width, int64_t inner) {
     if (is_narrow_feed_forward(x, layers)) return feed_forward(x, layers);
     const at::Tensor inner = gelu_tanh(at::linear(x, layers.in.weight, layers.in.bias));
     return at::linear(inner, layers.out.weight, layers.out.bias);
+  };
+}
+
+/// As in a block of GPT-2: the sum is used again behind the norm.
+Forward residual(int64_t rows, int64_t width) {
+  const NormRule rule = {.weight = leaf({width}), .bias = leaf({width})};
+  return [x = leaf({rows, width}), branch = leaf({rows, width}), rule] {
+    const ResidualNorm of = residual_norm(x, branch, rule);
+    return of.sum.add(of.normed);
   };
 }
 
@@ -181,6 +191,9 @@ const std::vector<KernelCase> kCases = {
     {"feed_forward/4096x128x512", [] { return feed_forward_layers(4096, 128, 512); }},
     {"feed_forward/1024x256x1024", [] { return feed_forward_layers(1024, 256, 1024); }},
     {"feed_forward/1024x64x256", [] { return feed_forward_layers(1024, 64, 256); }},
+    {"residual_norm/4096x128", [] { return residual(4096, 128); }},
+    {"residual_norm/256x768", [] { return residual(256, 768); }},
+    {"residual_norm/1024x768", [] { return residual(1024, 768); }},
     {"gelu_tanh/1M", [] { return [x = leaf({1 << 20})] { return gelu_tanh(x); }; }},
     {"gelu_tanh/1M/bf16",
      [] {

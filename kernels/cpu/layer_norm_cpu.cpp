@@ -55,87 +55,125 @@ struct SlopeSums {
   float slopes, products;
 };
 
-/// Of the slopes d of the normed numbers, and of their products with x - mean.
+/// Of the slopes dy * weight of the normed numbers, and of their products with x - mean.
 template <int kBytes>
-ACCEL_PART_OF_LOOP SlopeSums sums_of(const float* d, const float* x, float mean, int64_t width) {
+ACCEL_PART_OF_LOOP SlopeSums sums_of(const LayerNormRows& of, const float* dy, const float* x,
+                                     float mean) {
   using Float = typename Lanes<kBytes>::Float;
   Lanes<kBytes> slopes(0.0F), products(0.0F);
-  const auto join = [&](const float* from, const float* numbers) __attribute__((always_inline)) {
+  const auto join = [&](const float* slope_at, const float* weight_at, const float* x_at)
+      __attribute__((always_inline)) {
+    const auto find = [&](int first, Float& slope) __attribute__((always_inline)) {
+      Float weight;
+      load(slope_at + first, slope);
+      load(weight_at + first, weight);
+      slope *= weight;
+    };
     slopes.each([&](Float & sum, int first) __attribute__((always_inline)) {
       Float slope;
-      load(from + first, slope);
+      find(first, slope);
       sum += slope;
     });
     products.each([&](Float & sum, int first) __attribute__((always_inline)) {
       Float slope, number;
-      load(from + first, slope);
-      load(numbers + first, number);
+      find(first, slope);
+      load(x_at + first, number);
       sum += slope * (number - mean);
     });
   };
   int64_t i = 0;
-  for (; i + kLanes <= width; i += kLanes) join(d + i, x + i);
-  if (i < width) {
-    float last[kLanes] = {}, numbers[kLanes] = {};
-    std::copy(d + i, d + width, last);
-    std::copy(x + i, x + width, numbers);
-    join(last, numbers);
+  for (; i + kLanes <= of.width; i += kLanes) join(dy + i, of.weight + i, x + i);
+  if (i < of.width) {
+    float last[kLanes] = {}, weights[kLanes] = {}, numbers[kLanes] = {};
+    std::copy(dy + i, dy + of.width, last);
+    std::copy(of.weight + i, of.weight + of.width, weights);
+    std::copy(x + i, x + of.width, numbers);
+    join(last, weights, numbers);
   }
   return {slopes.joined(Sum()), products.joined(Sum())};
 }
 
-/// One row of a backward pass.
+/// What dx of a row consists of: scale * (dy * weight - shift - (x - mean) * back).
 struct SlopeRow {
-  const float *x, *dy;
-  float* dx;
-  float mean, scale;
+  float mean, scale, shift, back;
 };
 
-/// dx: the slopes of the normed numbers.
-ACCEL_PART_OF_LOOP void add_slopes(const LayerNormRows& of, const SlopeRow& row,
-                                   const LayerNormSlopes& slopes) {
-  const float* __restrict x = row.x;
-  const float* __restrict dy = row.dy;
-  const float* __restrict weight = of.weight;
-  float* __restrict dx = row.dx;
-  float* __restrict weights = slopes.weight_sums;
-  float* __restrict biases = slopes.bias_sums;
-  for (int64_t i = 0; i < of.width; ++i) {
-    dx[i] = dy[i] * weight[i];
-    weights[i] += dy[i] * ((x[i] - row.mean) * row.scale);
-    biases[i] += dy[i];
+/// kRows rows of a backward pass with stride `width`, for which sums of parameters are read and
+/// written once.
+template <int kRows, bool kAdds>
+struct SlopeBlock {
+  const float *x, *dy, *dsum;
+  float* dx;
+  int64_t width;
+  SlopeRow rows[kRows];
+
+  /// Of a number or a register of numbers of each row, from column i.
+  template <typename Float>
+  ACCEL_PART_OF_LOOP void columns(int64_t i, const LayerNormRows& of,
+                                  const LayerNormSlopes& slopes) const {
+    Float weight, weight_sum, bias_sum;
+    load(of.weight + i, weight);
+    load(slopes.weight_sums + i, weight_sum);
+    load(slopes.bias_sums + i, bias_sum);
+    unrolled<kRows>([&](int r) __attribute__((always_inline)) {
+      const int64_t at = r * width + i;
+      Float number, slope;
+      load(x + at, number);
+      load(dy + at, slope);
+      const Float centered = number - rows[r].mean;
+      Float out = rows[r].scale * (slope * weight - rows[r].shift - centered * rows[r].back);
+      if constexpr (kAdds) {
+        Float more;
+        load(dsum + at, more);
+        out += more;
+      }
+      store(out, dx + at);
+      weight_sum += slope * (centered * rows[r].scale);
+      bias_sum += slope;
+    });
+    store(weight_sum, slopes.weight_sums + i);
+    store(bias_sum, slopes.bias_sums + i);
   }
+};
+
+template <int kBytes, int kRows, bool kAdds>
+ACCEL_PART_OF_LOOP void backward_of(const LayerNormRows& of, const RowMoments<const float>& moments,
+                                    const LayerNormSlopes& slopes, int64_t row) {
+  using Float = typename Register<kBytes>::Float;
+  const int64_t first = row * of.width;
+  SlopeBlock<kRows, kAdds> block = {
+      of.x + first,      slopes.dy + first, kAdds ? slopes.dsum + first : nullptr,
+      slopes.dx + first, of.width,          {}};
+  const auto width = static_cast<float>(of.width);
+  for (int r = 0; r < kRows; ++r) {
+    const float mean = moments.means[row + r], scale = moments.scales[row + r];
+    const SlopeSums sums =
+        sums_of<kBytes>(of, block.dy + r * of.width, block.x + r * of.width, mean);
+    block.rows[r] = {mean, scale, sums.slopes / width, sums.products * scale * scale / width};
+  }
+  constexpr int64_t kWidth = kBytes / sizeof(float);
+  int64_t i = 0;
+  for (; i + kWidth <= of.width; i += kWidth) block.template columns<Float>(i, of, slopes);
+  for (; i < of.width; ++i) block.template columns<float>(i, of, slopes);
 }
 
-/// dsum: of the row; null: none.
-ACCEL_PART_OF_LOOP void finish(const SlopeRow& row, const SlopeSums& sums,
-                               const float* __restrict dsum, int64_t width) {
-  const float* __restrict x = row.x;
-  float* __restrict dx = row.dx;
-  const auto count = static_cast<float>(width);
-  const float scale = row.scale, mean = row.mean;
-  const float shift = sums.slopes / count, back = sums.products * scale * scale / count;
-  if (dsum == nullptr) {
-    for (int64_t i = 0; i < width; ++i) dx[i] = scale * (dx[i] - shift - (x[i] - mean) * back);
-  } else {
-    for (int64_t i = 0; i < width; ++i) {
-      dx[i] = scale * (dx[i] - shift - (x[i] - mean) * back) + dsum[i];
-    }
+template <int kBytes, bool kAdds>
+ACCEL_PART_OF_LOOP void all_backward(const LayerNormRows& of,
+                                     const RowMoments<const float>& moments,
+                                     const LayerNormSlopes& slopes) {
+  constexpr int kRows = kBytes == 64 ? 4 : 2;  // whose numbers fit in the registers
+  int64_t row = 0;
+  for (; row + kRows <= of.rows; row += kRows) {
+    backward_of<kBytes, kRows, kAdds>(of, moments, slopes, row);
   }
+  for (; row < of.rows; ++row) backward_of<kBytes, 1, kAdds>(of, moments, slopes, row);
 }
 
 template <int kBytes>
 ACCEL_PART_OF_LOOP void backward(const LayerNormRows& of, const RowMoments<const float>& moments,
                                  const LayerNormSlopes& slopes) {
-  const float* dsum = slopes.dsum;
-  for (int64_t i = 0; i < of.rows; ++i) {
-    const int64_t first = i * of.width;
-    const SlopeRow row = {of.x + first, slopes.dy + first, slopes.dx + first, moments.means[i],
-                          moments.scales[i]};
-    add_slopes(of, row, slopes);
-    finish(row, sums_of<kBytes>(row.dx, row.x, row.mean, of.width), dsum, of.width);
-    if (dsum != nullptr) dsum += of.width;
-  }
+  slopes.dsum != nullptr ? all_backward<kBytes, true>(of, moments, slopes)
+                         : all_backward<kBytes, false>(of, moments, slopes);
 }
 
 }  // namespace
