@@ -236,7 +236,7 @@ std::map<std::string, size_t> places_of(const std::vector<WantedWeight>& wanted,
 /// than its embedding. `beheaded`: patterns of heads that the folder lacks.
 bool has_untied_head(const std::vector<std::string>& known, const std::set<std::string>& beheaded,
                      const HfWeights& weights, const HfNames& names) {
-  const auto& [weight, table] = names.tied_head;
+  const std::string &weight = names.tied_head.weight, &table = names.tied_head.table;
   const bool has_head = std::ranges::any_of(names.heads, [&](const std::string& head) {
     return !weight.empty() && matches_hf_pattern(weight, head) && !beheaded.contains(head) &&
            std::ranges::any_of(
