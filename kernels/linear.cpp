@@ -204,13 +204,14 @@ bool has_narrow_gradients(const at::Tensor& x, const LinearParameters& layer, Me
 }
 
 at::Tensor linear(const at::Tensor& x, const LinearParameters& layer) {
-  std::vector<at::Tensor> all = {x, layer.weight};
-  if (layer.bias.defined()) all.push_back(layer.bias);
+  const auto& [weight, bias] = layer;
   const bool is_trained =
-      at::GradMode::is_enabled() && std::ranges::any_of(all, &at::Tensor::requires_grad);
-  if (is_trained && has_narrow_gradients(x, layer))
-    return LinearFunction::apply(at::TensorList(all));
-  return at::linear(x, layer.weight, layer.bias);
+      at::GradMode::is_enabled() &&
+      (x.requires_grad() || weight.requires_grad() || (bias.defined() && bias.requires_grad()));
+  if (!is_trained || !has_narrow_gradients(x, layer)) return at::linear(x, weight, bias);
+  std::vector<at::Tensor> all = {x, weight};
+  if (bias.defined()) all.push_back(bias);
+  return LinearFunction::apply(at::TensorList(all));
 }
 
 }  // namespace accel

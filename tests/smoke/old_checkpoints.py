@@ -32,8 +32,8 @@ NEAR = {"lr": 1e-9, "loss": golden_losses.TOLERANCE, "grad_norm": golden_losses.
 ROUGH = {"mixture", "parameter_groups", "resnet_fp16", "exported", "torchscript"}
 ROUGH_FACTOR = 50
 # Jobs whose sums later versions round otherwise, as a minor version may (docs/versions.md): near on all processors.
-RESUMMED = {"causal_lm", "gan", "llama_lora", "masked_lm", "mixture", "packed_chat", "parameter_groups", "phases", "ranks_ddp",
-            "ranks_power_sgd", "vit"}
+RESUMMED = {"causal_lm", "fine_tune", "gan", "llama_lora", "masked_lm", "mixture", "packed_chat", "parameter_groups", "phases",
+            "ranks_ddp", "ranks_power_sgd", "vit"}
 # Refusals of a `limit` of the training data that was the first samples.
 LIMITS = {
     "masked_lm": "'data.train.limit' is 50: in the checkpoint it meant the first 50 samples, and now it draws them from "

@@ -40,7 +40,8 @@ TEST(TiedHeadTest, AHeadWithOtherValuesThanTheEmbeddingIsItsOwn) {
   for (const auto& [weights, is_own] : cases) {
     const TempFolder folder;
     write_weights(folder, weights);
-    EXPECT_EQ(has_own_head(HfWeights(folder.path()).tensors(), {"other", "head"}, {"base.table", "table"}),
+    EXPECT_EQ(has_own_head(HfWeights(folder.path()).tensors(), {"other", "head"},
+                           {"base.table", "table"}),
               is_own)
         << weights.front().name;
   }

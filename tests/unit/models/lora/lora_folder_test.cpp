@@ -187,7 +187,7 @@ TEST(LoraFolderTest, ExpertsOfMixtralHaveItsNamesInFolders) {
 
 TEST(LoraFolderTest, BiasesOfSavedModulesAreReadOnce) {
   const TempFolder folder;
-  write_adapter(folder, {}, kQuery, {8, 8},
+  write_adapter(folder, json::object(), kQuery, {8, 8},
                 {{"classifier.bias", {2}, 3},
                  {"classifier.modules_to_save.bias", {2}, 3},
                  {"classifier.original_module.bias", {2}, 5},
