@@ -195,7 +195,8 @@ TEST(LoraFolderTest, BiasesOfSavedModulesAreReadOnce) {
                  {"pooler.original_module.dense.bias", {2}, 5},
                  {"other.original_module.bias", {2}, 5}});
   std::string read;
-  for (const NamedArray& weight : read_adapter_weights(folder.path()).tensors()) {
+  const HfWeights weights = read_adapter_weights(folder.path());
+  for (const NamedArray& weight : weights.tensors()) {
     if (weight.name.starts_with(kQuery)) continue;
     read += weight.name + (weight.array.as<float>()[0] == 3 ? " trained; " : "; ");
   }
