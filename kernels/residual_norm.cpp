@@ -24,7 +24,7 @@ bool is_like(const at::Tensor& other, const at::Tensor& x, at::ScalarType type) 
          (other.device() == x.device() && other.is_contiguous() && other.scalar_type() == type);
 }
 
-/// On the CPU LayerNorm in float32: RMSNorm has a kernel of its own.
+/// The kernel for CPUs computes LayerNorm in float32; rms_norm() has the one for RMSNorm.
 bool has_kernel(const at::Tensor& x, const NormRule& rule) {
   if (cuda_kernels(x.device())) return is_for_cuda_kernels(x);
   return allocates_as_fused() && x.is_cpu() && x.is_contiguous() && !rule.is_rms &&

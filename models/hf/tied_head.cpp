@@ -19,7 +19,7 @@ bool has_own_head(const HfConfig& config, const HfNames& names) {
     const HfWeights weights(config.path().substr(0, config.path().rfind('/')));
     return has_own_head(weights.tensors(), heads, tables);
   } catch (const DataError&) {
-    return false;  // told where the weights are loaded
+    return false;  // an error when the weights are loaded
   }
 }
 

@@ -49,7 +49,7 @@ void name_special_tokens(const ExportSource& source, json& config) {
   std::error_code error;
   if (!source.base.empty() || source.tokenizers.size() != 1) return;
   const std::string& path = *source.tokenizers.begin();
-  if (!fs::exists(path, error)) return;  // told where it is copied
+  if (!fs::exists(path, error)) return;  // a warning when it is copied
   const SpecialTokens special = load_tokenizer(path)->special();
   const std::pair<const char*, std::optional<int32_t>> tokens[] = {{"bos_token_id", special.bos},
                                                                    {"eos_token_id", special.eos}};
