@@ -147,10 +147,8 @@ class BackwardPass {
         const PartSums sums = sums_of(part);
         std::fill_n(sums.in_bias, of_.inner, 0.0F);
         std::fill_n(sums.out_bias, of_.width, 0.0F);
-        const Range rows = of_.blocks().part(part);
-        for (int64_t row = rows.first; row < rows.first + rows.count; row += kRowsOfBlock) {
-          run_block(of_.blocks().block(row), row > rows.first, memory, dx, sums);
-        }
+        of_.blocks().for_each_block(
+            part, [&](Range rows, bool is_first) { run_block(rows, !is_first, memory, dx, sums); });
       }
     });
   }
@@ -311,13 +309,8 @@ class FeedForwardFunction : public torch::autograd::Function<FeedForwardFunction
   }
 };
 
-bool is_plain(const at::Tensor& tensor) {
-  return tensor.defined() && tensor.is_cpu() && tensor.scalar_type() == at::kFloat &&
-         tensor.is_contiguous();
-}
-
 bool are_plain(const LinearParameters& of) {
-  return is_plain(of.weight) && is_plain(of.bias) && of.weight.dim() == 2 &&
+  return is_plain_float(of.weight) && is_plain_float(of.bias) && of.weight.dim() == 2 &&
          of.bias.numel() == of.weight.size(0);
 }
 
@@ -330,7 +323,7 @@ bool fit(const at::Tensor& x, const FeedForward& layers) {
 
 bool is_narrow_feed_forward(const at::Tensor& x, const FeedForward& layers, MeasuredCpu cpu) {
   if (!allocates_as_fused() || at::autocast::is_autocast_enabled(at::kCPU)) return false;
-  const bool takes = is_plain(x) && x.numel() > 0 && are_plain(layers.in) &&
+  const bool takes = is_plain_float(x) && x.numel() > 0 && are_plain(layers.in) &&
                      are_plain(layers.out) && fit(x, layers);
   if (!takes) return false;
   const Sizes of = sizes_of(x, layers);

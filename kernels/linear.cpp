@@ -74,11 +74,9 @@ class BackwardPass {
       for (int64_t part = begin; part < end; ++part) {
         const PartSums sums = sums_of(part);
         if (sums.bias != nullptr) std::fill_n(sums.bias, of_.outputs, 0.0F);
-        const Range rows = of_.blocks().part(part);
-        for (int64_t row = rows.first; row < rows.first + rows.count;
-             row += RowBlocks::kRowsOfBlock) {
-          run_block(of_.blocks().block(row), row > rows.first, packed_x.get(), sums);
-        }
+        of_.blocks().for_each_block(part, [&](Range rows, bool is_first) {
+          run_block(rows, !is_first, packed_x.get(), sums);
+        });
       }
     });
   }
@@ -183,19 +181,14 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
   }
 };
 
-bool is_plain(const at::Tensor& tensor) {
-  return tensor.defined() && tensor.is_cpu() && tensor.scalar_type() == at::kFloat &&
-         tensor.is_contiguous();
-}
-
 }  // namespace
 
 bool has_narrow_gradients(const at::Tensor& x, const LinearParameters& layer, MeasuredCpu cpu) {
   if (!allocates_as_fused() || at::autocast::is_autocast_enabled(at::kCPU)) return false;
   const auto& [weight, bias] = layer;
-  const bool takes = is_plain(x) && x.numel() > 0 && is_plain(weight) && weight.dim() == 2 &&
-                     x.size(-1) == weight.size(1) &&
-                     (!bias.defined() || (is_plain(bias) && bias.numel() == weight.size(0)));
+  const bool takes = is_plain_float(x) && x.numel() > 0 && is_plain_float(weight) &&
+                     weight.dim() == 2 && x.size(-1) == weight.size(1) &&
+                     (!bias.defined() || (is_plain_float(bias) && bias.numel() == weight.size(0)));
   if (!takes) return false;
   const Sizes of = sizes_of(x, weight);
   return of.outputs > of.inputs && of.rows * of.outputs >= kLeastNumbers &&

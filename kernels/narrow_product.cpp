@@ -32,6 +32,11 @@ bool is_float_matrix(const at::Tensor& x) {
 
 }  // namespace
 
+bool is_plain_float(const at::Tensor& tensor) {
+  return tensor.defined() && tensor.is_cpu() && tensor.scalar_type() == at::kFloat &&
+         tensor.is_contiguous();
+}
+
 bool is_narrow_product(int64_t rows, int64_t inner, int64_t columns, MeasuredCpu cpu) {
   return rows >= kLeastRows && inner <= kLongestSum &&
          panel_numbers(inner, columns) <= most_numbers(cpu);

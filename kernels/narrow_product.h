@@ -6,6 +6,9 @@
 
 namespace accel {
 
+/// Whether the tensor is defined, float32, contiguous and on the CPU.
+bool is_plain_float(const at::Tensor& tensor);
+
 /// Whether narrow_product() was measured to be faster than ATen: a [rows, inner] and b
 /// [inner, columns] in float32 on the CPU, enough contiguous rows, one of the strides of b 1, and
 /// sums of at most 1024 products. False on unmeasured processors.

@@ -20,6 +20,15 @@ class RowBlocks {
 
   explicit RowBlocks(int64_t rows) : rows_(rows) {}
 
+  /// Calls visit(Range block, bool is_first) for the blocks of a part, in their order.
+  template <typename Visit>
+  void for_each_block(int64_t part_index, const Visit& visit) const {
+    const Range rows = part(part_index);
+    for (int64_t row = rows.first; row < rows.first + rows.count; row += kRowsOfBlock) {
+      visit(block(row), row == rows.first);
+    }
+  }
+
   /// `first`: a multiple of kRowsOfBlock.
   Range block(int64_t first) const { return {first, std::min(kRowsOfBlock, rows_ - first)}; }
 
